@@ -1,0 +1,70 @@
+# Every target sets up what it needs into .venv, and only when pyproject.toml or constraints.txt changed.
+#   make serve            run the broker               (ARGS="--listen http=127.0.0.1:0")
+#   make test             run the tests                (ARGS="tests/unit -k name")
+#   make lint             style, types, layers
+#   make simulate SEEDS=N seeded crash simulations     make crash CYCLES=N   kill a real broker again and again
+#   make bench            measure                      make setup, make clean
+
+PYTHON  ?= python3
+ARGS    ?=
+SEEDS   ?= 100
+CYCLES  ?= 20
+
+VENV    := .venv
+BIN     := $(VENV)/bin
+CREATED := $(VENV)/.created
+# The stamp's name holds a checksum of what it was installed from: a changed file asks for another stamp, a touched
+# one, or a fresh checkout with new timestamps, does not.
+SUM     := $(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
+SERVE   := $(VENV)/.serve-$(SUM)
+DEV     := $(VENV)/.dev-$(SUM)
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: serve test lint bench simulate crash setup clean
+.DEFAULT_GOAL := test
+
+serve: $(SERVE)
+	@exec $(BIN)/mainstem serve $(ARGS)
+
+test: $(DEV)
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(DEV)
+	$(BIN)/ruff check --output-format concise
+	$(BIN)/ruff format --check --quiet --output-format concise
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(DEV)
+	$(BIN)/python -m benchmarks $(ARGS)
+
+simulate: $(DEV)
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)
+
+crash: $(DEV)
+	$(BIN)/python -m tests.crash --cycles $(CYCLES) $(ARGS)
+
+setup: $(DEV)
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+
+# Made last, so that an interrupted set-up begins anew.
+$(CREATED):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "mainstem needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1)." >&2; \
+	  echo "Choose another one with: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@echo "creating $(VENV)"
+	@$(PYTHON) -m venv --clear $(VENV) && touch $@ || { rm -rf $(VENV); exit 1; }
+
+$(SERVE): | $(CREATED)
+	@echo "installing what serving needs"
+	@$(INSTALL) --editable .
+	@rm -f $(VENV)/.serve-* && touch $@
+
+# The development set contains the serving one.
+$(DEV): | $(CREATED)
+	@echo "installing what development needs"
+	@$(INSTALL) --editable '.[dev]'
+	@rm -f $(VENV)/.serve-* $(VENV)/.dev-* && touch $@ $(SERVE)

@@ -1,0 +1,75 @@
+"""`make bench`: every measurement, or those named, one after the other, each in a process of its own.
+
+    python -m benchmarks [NAME ...] [--quick] [--directory DIR] [--report FILE]
+
+Nothing else should run meanwhile. Exit code 1 when a figure is not as wanted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from benchmarks.append import large_groups, single_records
+from benchmarks.catch_up import catch_up
+from benchmarks.idle_memory import idle_memory
+from benchmarks.load import run
+from benchmarks.report import HEAD, Figure, write_report
+from benchmarks.restart import restart
+from benchmarks.sustained import sustained
+
+Measurement = Callable[[str | None, bool], Awaitable[list[Figure]]]
+
+MEASUREMENTS: dict[str, Measurement] = {
+    "large-groups": lambda parent, quick: large_groups(parent, 2 if quick else 5),
+    "single-records": lambda parent, quick: single_records(parent, 2 if quick else 6),
+    "sustained": lambda parent, quick: sustained(parent, 10 if quick else 60),
+    "catch-up": lambda parent, quick: catch_up(parent, 128 if quick else 512),
+    "restart": lambda parent, quick: restart(parent, 1 if quick else 10),
+    "idle-memory": lambda parent, quick: idle_memory(parent),
+}
+
+
+def main() -> int:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MEASUREMENTS)}; all by default")
+    parser.add_argument("--quick", action="store_true", help="shorter and smaller, for a first look")
+    parser.add_argument("--directory", help="where to put data; default: the system's temporary directory")
+    parser.add_argument("--report", type=Path, default=Path("benchmark-report.md"))
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    unknown = set(options.names) - set(MEASUREMENTS)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    if options.child:
+        measure = MEASUREMENTS[options.child]
+        figures = run(lambda: measure(options.directory, options.quick))
+        print(json.dumps([list(figure) for figure in figures]))
+        return 0
+    print(HEAD)
+    figures = []
+    for name in options.names or MEASUREMENTS:
+        figures += _in_child(name, options)
+    command = "make bench" + (f' ARGS="{" ".join(sys.argv[1:])}"' if sys.argv[1:] else "")
+    write_report(options.report, figures, command)
+    return 1 if any(figure.met is False for figure in figures) else 0
+
+
+def _in_child(name: str, options: argparse.Namespace) -> list[Figure]:
+    command = [sys.executable, "-m", "benchmarks", "--child", name]
+    command += ["--quick"] if options.quick else []
+    command += ["--directory", options.directory] if options.directory else []
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    figures = [Figure(*values) for values in json.loads(output.splitlines()[-1])]
+    for figure in figures:
+        print(figure.row(), flush=True)
+    return figures
+
+
+if __name__ == "__main__":
+    sys.exit(main())

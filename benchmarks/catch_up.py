@@ -1,0 +1,75 @@
+"""Reading history from the page cache, compared to a bare pread loop over as many bytes."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from benchmarks.load import MIB, engine, one, scratch, single_record
+from benchmarks.report import Figure
+from mainstem.storage.contract import Append, Budget, Commit, ReadHint
+from mainstem.storage.local.engine import LocalEngine
+from mainstem.wire.record_batch import encode_batch
+
+READ_BYTES = MIB
+LARGE_LOG, SMALL_LOG = 0, 1
+
+
+async def catch_up(parent: str | None, megabytes: int) -> list[Figure]:
+    """One log of 64 KiB batches, and one of single-record batches, both merged."""
+    with scratch(parent) as directory:
+        bare = _bare_reads(directory, megabytes)
+        async with engine(directory, merging=True, logs=2, cache_bytes_max=MIB) as opened:
+            await _fill(opened, megabytes)
+            large = await _read_all(opened, LARGE_LOG)
+            small = await _read_all(opened, SMALL_LOG)
+        bare = max(bare, _bare_reads(directory, megabytes))
+    return [
+        Figure("catch-up read, 64 KiB batches, MB/s", large / 1e6, bare / 1e6, at_least=0.6),
+        Figure("catch-up read, single-record batches, MB/s", small / 1e6, bare / 1e6, at_least=0.6),
+    ]
+
+
+async def _fill(opened: LocalEngine, megabytes: int) -> None:
+    big = bytes(encode_batch([(0, 1_700_000_000_000, None, os.urandom(64 * 1024), ())]))
+    for _ in range(megabytes):
+        await opened.commit([Commit((Append(LARGE_LOG, big),)) for _ in range(16)])
+    batch = single_record()
+    count = megabytes * MIB // len(batch)
+    for first in range(0, count, 5_000):
+        await opened.commit([one(SMALL_LOG, batch) for _ in range(min(5_000, count - first))])
+    # Fill the last file with something else, so that all of the above is sealed and merged.
+    while (await opened.maintain(Budget())).merged_files or opened.writer.active.end < 60 * MIB:
+        await opened.commit([Commit((Append(LARGE_LOG, big),)) for _ in range(16)])
+
+
+async def _read_all(opened: LocalEngine, log: int) -> float:
+    best = 0.0
+    for _ in range(3):
+        offset = total = 0
+        begin = time.perf_counter()
+        while True:
+            result = await opened.read(log, offset, READ_BYTES, ReadHint.CATCH_UP)
+            if not result.batches:
+                break
+            total += sum(map(len, result.batches))
+            offset = result.next_offset
+        best = max(best, total / (time.perf_counter() - begin))
+    return best
+
+
+def _bare_reads(directory: str, megabytes: int) -> float:
+    path = f"{directory}/bare"
+    with open(path, "wb") as file:  # noqa: PTH123
+        for _ in range(megabytes):
+            file.write(os.urandom(MIB))
+    fd = os.open(path, os.O_RDONLY)
+    best = 0.0
+    for _ in range(3):
+        begin = time.perf_counter()
+        for position in range(0, megabytes * MIB, READ_BYTES):
+            os.pread(fd, READ_BYTES, position)
+        best = max(best, megabytes * MIB / (time.perf_counter() - begin))
+    os.close(fd)
+    os.unlink(path)  # noqa: PTH108
+    return best

@@ -1,0 +1,83 @@
+"""Sixty seconds of load with merging keeping up, compared to the same with merging idle; and stalls of the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from benchmarks.append import CALLERS, IN_FLIGHT, LOGS
+from benchmarks.load import engine, one, scratch, single_record
+from benchmarks.report import Figure
+from mainstem.model.errors import Overloaded
+from mainstem.storage.contract import Budget, ConfigureLog, LogConfig
+from mainstem.storage.local.engine import LocalEngine
+
+STALL_SECONDS = 0.020
+TICK_SECONDS = 0.002
+BYTES_PER_LOG = 100_000
+"""Retention, so that a long run does not fill the disk."""
+
+
+async def sustained(parent: str | None, seconds: float) -> list[Figure]:
+    """Single records over 10,000 logs."""
+    with scratch(parent) as directory:
+        async with engine(directory, merging=False, logs=LOGS, wal_spare_files=4) as opened:
+            idle, _, _ = await _load(opened, min(seconds, 15.0))
+    with scratch(parent) as directory:
+        async with engine(directory, merging=True, logs=LOGS) as opened:
+            limit = LogConfig(retention_bytes=BYTES_PER_LOG)
+            for first in range(0, LOGS, 1000):
+                await opened.alter([ConfigureLog(log, limit) for log in range(first, first + 1000)])
+            merging, stalls, worst = await _load(opened, seconds)
+            waiting = len(opened.sealed)
+    return [
+        Figure(f"sustained single-record commits/s over {seconds:.0f} s, merging, to merging idle", merging, idle, 0.6),
+        Figure("files waiting to be merged at the end", waiting, at_most=8),
+        Figure("event-loop stalls over 20 ms per minute", stalls * 60 / seconds, at_most=10),
+        Figure("longest stall, ms", worst * 1000),
+    ]
+
+
+async def _load(opened: LocalEngine, seconds: float) -> tuple[float, int, float]:
+    batch = single_record()
+    count = 0
+    stalls = 0
+    worst = 0.0
+    begin = time.perf_counter()
+    end = begin + seconds
+
+    async def caller(number: int) -> None:
+        nonlocal count
+        while time.perf_counter() < end:
+            commits = []
+            for _ in range(IN_FLIGHT):
+                commits.append(one(number % LOGS, batch))
+                number += CALLERS
+            try:
+                await opened.commit(commits)
+            except Overloaded:
+                await asyncio.sleep(0.01)
+                continue
+            count += IN_FLIGHT
+
+    async def watch() -> None:
+        nonlocal stalls, worst
+        while True:
+            before = time.perf_counter()
+            await asyncio.sleep(TICK_SECONDS)
+            late = time.perf_counter() - before - TICK_SECONDS
+            worst = max(worst, late)
+            stalls += late > STALL_SECONDS
+
+    async def keep_house() -> None:
+        while True:
+            await asyncio.sleep(1)
+            await opened.maintain(Budget())
+
+    background = [asyncio.ensure_future(watch()), asyncio.ensure_future(keep_house())]
+    await asyncio.gather(*(caller(first) for first in range(CALLERS)))
+    rate = count / (time.perf_counter() - begin)
+    for task in background:
+        task.cancel()
+    await asyncio.gather(*background, return_exceptions=True)
+    return rate, stalls, worst

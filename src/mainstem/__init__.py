@@ -1,0 +1,1 @@
+"""Mainstem: one durable log that every message-queue client already speaks to."""

@@ -1,0 +1,5 @@
+"""`python -m mainstem.cli`."""
+
+from mainstem.cli.app import main
+
+main()

@@ -1,0 +1,28 @@
+"""`mainstem serve`: run a broker."""
+
+from __future__ import annotations
+
+from mainstem.cli.settings_options import Advertise, Assignments, Config, DataDir, Listen, fail, resolve_options
+
+
+def serve(
+    data_dir: DataDir = None,
+    listen: Listen = None,
+    advertise: Advertise = None,
+    config: Config = None,
+    assignments: Assignments = None,
+) -> None:
+    """Run a broker until SIGTERM or SIGINT.
+
+    Prints one line that begins with "ready" when every listener accepts.
+    """
+    settings = resolve_options(data_dir, listen, advertise, config, assignments).settings
+    # Late, so that a refused setting and the other commands do not wait for the broker to load.
+    from mainstem.server.lifecycle import EXIT_FAILED, StartRefused, run
+    from mainstem.server.log_lines import configure_logging
+
+    configure_logging(settings.node.log_level)
+    try:
+        run(settings, announce=lambda line: print(line, flush=True))
+    except StartRefused as refused:
+        fail(str(refused).splitlines(), EXIT_FAILED)

@@ -1,0 +1,1 @@
+"""The words every layer shares: identities, time and errors. Standard library only."""

@@ -1,0 +1,1 @@
+"""HTTP/1.1: the operator's door today."""

@@ -1,0 +1,1 @@
+"""Puts the broker together: settings, wiring, life cycle."""

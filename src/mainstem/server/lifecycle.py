@@ -1,0 +1,227 @@
+"""The life of a server: bind, open storage, listen, serve, drain, close.
+
+Ports are taken before storage is opened, so that a start that cannot succeed touches no data; and clients can connect
+only after storage is open, so that nobody waits for a recovery without knowing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable
+
+from mainstem.model.errors import MainstemError
+from mainstem.server.local_storage import LocalStorage, OpenStorage, Storage
+from mainstem.server.operations import Condition, ServerOperations
+from mainstem.server.registry import REGISTERED, Services
+from mainstem.server.settings import Settings
+from mainstem.storage.contract import Budget
+from mainstem.transport.listener import Listener, ListenerLimits, PortTaken
+from mainstem.transport.receive_buffer import ChunkPool
+
+log = logging.getLogger(__name__)
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+
+SWITCH_INTERVAL_S = 0.0005
+"""How long a thread may keep the interpreter to itself when another asks for it.
+
+The thread that has just synced the log must take the interpreter back to report it, and every client of that group
+waits for this report. With Python's default of 5 ms a busy event loop would add up to that to each sync, which itself
+takes a quarter of a millisecond.
+"""
+
+
+class StartRefused(Exception):
+    """The server cannot start, for a reason that its operator can remove."""
+
+
+class Server:
+    """One broker process."""
+
+    def __init__(
+        self, settings: Settings, announce: Callable[[str], None], open_storage: OpenStorage = LocalStorage
+    ) -> None:
+        self._settings = settings
+        self._announce = announce
+        self._open_storage = open_storage
+        self._operations = ServerOperations(settings.advertise)
+        self._listeners: list[Listener] = []
+        self._stop = asyncio.Event()
+        self._stops = 0
+        self._failure: BaseException | None = None
+
+    async def serve(self) -> int:
+        """From start to end; answers the exit status. Raises StartRefused."""
+        self._create_listeners()
+        try:
+            self._bind()
+            self._catch_signals()
+            storage = self._open()
+            maintenance = asyncio.create_task(self._maintain(storage))
+            try:
+                await self._listen()
+                await self._stop.wait()
+                if self._failure is None:
+                    await self._drain()
+            finally:
+                maintenance.cancel()
+                await asyncio.wait([maintenance])
+                await self._close(storage)
+        finally:
+            for listener in self._listeners:
+                listener.close()
+        return EXIT_OK if self._failure is None else EXIT_FAILED
+
+    def stop(self) -> None:
+        """Drain and end; said again, end without waiting for clients."""
+        self._stops += 1
+        self._stop.set()
+        if self._stops > 1:
+            for listener in self._listeners:
+                listener.close()
+
+    def fail(self, error: BaseException) -> None:
+        """Storage can no longer keep its promise: acknowledge nothing, end now."""
+        if self._failure is None:
+            self._failure = error
+            self._operations.state = Condition.FAILED
+            log.critical("storage failed, the broker ends: %s", error)
+            self._stop.set()
+            for listener in self._listeners:
+                listener.close()
+
+    # -----------------------------------------------------------------------------------------------------------------
+
+    def _create_listeners(self) -> None:
+        limits = ListenerLimits(
+            connections_max=self._settings.limits.connections_max,
+            idle_timeout_ms=self._settings.limits.idle_timeout_ms,
+            write_buffer_bytes_max=self._settings.limits.write_buffer_bytes_max,
+        )
+        chunks = ChunkPool()
+        services = Services(self._operations)
+        for name, addresses in self._settings.listen.items():
+            if addresses:
+                open_session = REGISTERED[name].connect(services, self._settings.protocols[name])
+                self._listeners += [Listener(name, address, open_session, limits, chunks) for address in addresses]
+        self._operations.listeners = self._listeners
+
+    def _bind(self) -> None:
+        taken = []
+        for listener in self._listeners:
+            try:
+                listener.bind()
+            except PortTaken as error:
+                taken.append(error)
+            except OSError as error:
+                raise StartRefused(f"cannot listen on {listener.name}={listener.address}: {error.strerror}") from None
+        if taken:
+            raise StartRefused(_describe_taken(taken))
+
+    def _open(self) -> Storage:
+        directory = self._settings.storage.data_directory
+        try:
+            storage = self._open_storage(self._settings.storage)
+        except MainstemError as error:
+            raise StartRefused(str(error)) from error
+        except OSError as error:
+            raise StartRefused(f"cannot use the data directory {directory}: {error}") from None
+        self._operations.engine = storage.engine
+        storage.engine.on_failure(self.fail)
+        log.info("storage is open: %s", directory)
+        return storage
+
+    async def _listen(self) -> None:
+        taken = []
+        for listener in self._listeners:
+            try:
+                await listener.start()
+            except PortTaken as error:
+                taken.append(error)
+        if taken:
+            raise StartRefused(_describe_taken(taken))
+        if not self._stop.is_set():
+            self._operations.state = Condition.READY
+            self._announce("ready " + " ".join(f"{listener.name}={listener.address}" for listener in self._listeners))
+
+    async def _maintain(self, storage: Storage) -> None:
+        interval_s = self._settings.node.maintenance_interval_ms / 1000
+        while True:
+            await asyncio.sleep(interval_s)
+            try:
+                await storage.engine.maintain(Budget())
+            # What was not merged or expired now is due again in the next round.
+            except (MainstemError, OSError) as error:
+                log.error("maintenance failed: %s", error)  # noqa: TRY400 - an expected error has no trace
+            except Exception:
+                log.exception("maintenance failed for a fault of the broker")
+
+    async def _drain(self) -> None:
+        self._operations.state = Condition.DRAINING
+        log.info("draining")
+        for listener in self._listeners:
+            listener.drain()
+        timeout_ms = self._settings.limits.drain_timeout_ms
+        cut = sum(await asyncio.gather(*(listener.wait_drained(timeout_ms) for listener in self._listeners)))
+        if cut:
+            log.warning("%d connections did not finish in time and were cut", cut)
+
+    async def _close(self, storage: Storage) -> None:
+        if self._failure is not None:
+            return  # After a failed sync nothing more is written: what the disk did with the last write is unknown.
+        try:
+            await storage.close()
+        except MainstemError as error:
+            self.fail(error)
+
+    def _catch_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+
+
+def _describe_taken(taken: list[PortTaken]) -> str:
+    lines = [f"{error.name}={error.address} is in use; do without: --listen {error.name}=off" for error in taken]
+    return "\n".join(lines)
+
+
+def run(settings: Settings, announce: Callable[[str], None], open_storage: OpenStorage = LocalStorage) -> int:
+    """Serve until told to stop; answers the exit status. Raises StartRefused."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    _raise_file_limit()
+
+    async def serve() -> int:
+        return await Server(settings, announce, open_storage).serve()
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        status = runner.run(serve())
+        if status != EXIT_OK:
+            # Threads may hang in the very disk that failed. Nothing is left that a tidy end could save.
+            logging.shutdown()
+            sys.stdout.flush()
+            os._exit(status)
+    log.info("ended")
+    return status
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def _raise_file_limit() -> None:
+    """Every connection is an open file; many systems allow 1,024 until asked."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,117 @@
+"""What the server knows and tells about itself: its condition, its addresses, its measurements."""
+
+from __future__ import annotations
+
+import enum
+import socket
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.registry import Collector
+
+from mainstem.transport.address import Address
+
+if TYPE_CHECKING:
+    from mainstem.transport.listener import Listener
+
+
+class Condition(enum.Enum):
+    """The life of a server."""
+
+    STARTING = "starting"
+    READY = "ready"
+    DRAINING = "draining"
+    FAILED = "failed"
+
+
+class ServerOperations:
+    """One server's view of itself, for adapters that show it."""
+
+    def __init__(self, advertise: Mapping[str, Address]) -> None:
+        self.state = Condition.STARTING
+        self.listeners: list[Listener] = []
+        self.engine: object | None = None
+        self._advertise = advertise
+        self._version = version("mainstem")
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        self._registry.register(_ServerCollector(self))
+
+    def version(self) -> str:
+        """Of this program."""
+        return self._version
+
+    def condition(self) -> str:
+        """In one word."""
+        return self.state.value
+
+    def advertised(self) -> dict[str, list[str]]:
+        """What clients are told: what was set, else where we listen, else, behind a wildcard, the machine's name."""
+        told: dict[str, list[str]] = {}
+        for listener in self.listeners:
+            address = self._advertise.get(listener.name, listener.address)
+            if address.is_wildcard:
+                address = Address(socket.gethostname(), address.port)
+            addresses = told.setdefault(listener.name, [])
+            if str(address) not in addresses:
+                addresses.append(str(address))
+        return told
+
+    def metrics(self) -> tuple[bytes, str]:
+        """Everything measured, in the Prometheus text format."""
+        return generate_latest(self._registry), CONTENT_TYPE_PLAIN_0_0_4
+
+
+class _ServerCollector(Collector):
+    """Reads the counters where they are kept: counting costs an addition, and no lock."""
+
+    def __init__(self, operations: ServerOperations) -> None:
+        self._operations = operations
+
+    def describe(self) -> Iterable[Metric]:
+        """None: asking would collect."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        """All, now."""
+        yield from self._listeners()
+        yield from self._engine()
+        info = GaugeMetricFamily("mainstem_info", "Version of the broker", labels=["version"])
+        info.add_metric([self._operations.version()], 1)
+        yield info
+        ready = float(self._operations.state is Condition.READY)
+        yield GaugeMetricFamily("mainstem_ready", "Whether clients are served", value=ready)
+
+    def _listeners(self) -> Iterable[Metric]:
+        labels = ["listener", "address"]
+        connections = GaugeMetricFamily("mainstem_connections", "Open connections", labels=labels)
+        counters = {
+            name: CounterMetricFamily(f"mainstem_{metric}", text, labels=labels)
+            for name, metric, text in (
+                ("accepted", "connections_accepted", "Connections accepted"),
+                ("refused", "connections_refused", "Connections over limits.connections_max"),
+                ("reclaimed", "connections_reclaimed", "Connections idle for limits.idle_timeout_ms"),
+                ("failed", "connections_failed", "Connections closed for a fault of the broker"),
+                ("received_bytes", "received_bytes", "Bytes received from clients"),
+                ("sent_bytes", "sent_bytes", "Bytes sent to clients"),
+            )
+        }
+        for listener in self._operations.listeners:
+            values = [listener.name, str(listener.address)]
+            connections.add_metric(values, listener.connections)
+            for name, counter in counters.items():
+                counter.add_metric(values, getattr(listener.traffic, name))
+        yield connections
+        yield from counters.values()
+
+    def _engine(self) -> Iterable[Metric]:
+        measure = getattr(self._operations.engine, "metrics", None)
+        if measure is None:
+            return
+        for name, value in measure().items():
+            family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            yield family(f"mainstem_engine_{name}", f"Storage engine: {name.replace('_', ' ')}", value=value)

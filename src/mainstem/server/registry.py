@@ -1,0 +1,48 @@
+"""The protocols this broker speaks. A new one is its folder and one entry here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import msgspec
+
+from mainstem.protocols.http import adapter as http
+from mainstem.protocols.http.session import HttpSettings
+
+if TYPE_CHECKING:
+    from mainstem.server.operations import ServerOperations
+    from mainstem.transport.session import OpenSession
+
+
+class Services(msgspec.Struct, frozen=True):
+    """What adapters are given of the broker."""
+
+    operations: ServerOperations
+
+
+Connect: TypeAlias = "Callable[[Services, Any], OpenSession]"
+"""Makes the adapter, with its own settings; answers what opens a session for each connection."""
+
+
+class Registration(msgspec.Struct, frozen=True):
+    """One protocol: its name, in settings and commands, and all that is particular to it."""
+
+    name: str
+    default_ports: tuple[int, ...]
+    settings: type[msgspec.Struct]
+    """Its section of the settings; every field has a default."""
+    connect: Connect
+
+
+def _connect_http(services: Services, settings: msgspec.Struct) -> OpenSession:
+    return http.HttpAdapter(cast(HttpSettings, settings), services.operations).open_session
+
+
+REGISTERED: dict[str, Registration] = {
+    registration.name: registration
+    for registration in (Registration(http.NAME, (http.DEFAULT_PORT,), HttpSettings, _connect_http),)
+}
+
+PLANNED = frozenset({"kafka", "amqp", "management", "mqtt", "pulsar", "rocketmq", "stomp"})
+"""Names that are spoken for: refused with a better word than "unknown"."""

@@ -1,0 +1,159 @@
+"""From what was written to what is in force: flag before environment before file before default.
+
+Whatever is not known is refused by name, with the nearest name that is: a misspelt limit that silently keeps its
+default is found in the worst moment. All problems are reported at once.
+"""
+
+from __future__ import annotations
+
+import difflib
+import typing
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from mainstem.server.registry import PLANNED, REGISTERED
+from mainstem.server.settings import SECTIONS, Key, Kind, Limits, Node, Settings, known_keys
+from mainstem.server.settings_sources import (
+    CONFIG_VARIABLE,
+    PREFIX,
+    Entry,
+    Flags,
+    Unreadable,
+    read_environment,
+    read_file,
+    read_flags,
+)
+from mainstem.storage.local.settings import EngineSettings
+from mainstem.transport.address import Address, InvalidAddress
+
+OFF = "off"
+
+
+class SettingsRefused(Exception):
+    """Something that was set cannot be used; one line per problem."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+class Setting(NamedTuple):
+    """A value in force and where it was written."""
+
+    key: str
+    value: Any
+    origin: str
+
+
+class Resolved(NamedTuple):
+    """The settings as a tree, and the same as a list for people."""
+
+    settings: Settings
+    listed: list[Setting]
+
+
+def resolve(flags: Flags, environment: Mapping[str, str]) -> Resolved:
+    """Read every source. Raises SettingsRefused."""
+    problems: list[str] = []
+    config = flags.config or environment.get(CONFIG_VARIABLE)
+    values = {key.name: Setting(key.name, key.default, "default") for key in known_keys().values()}
+    try:
+        sources = [read_environment(environment), read_flags(flags)]
+        if config is not None:
+            sources.insert(0, read_file(Path(config)))
+        for source in sources:
+            _apply(source, values, problems)
+    except Unreadable as error:
+        problems.append(str(error))
+    if not problems and not any(values[f"listen.{name}"].value for name in REGISTERED):
+        problems.append("every listener is off: nobody could connect")
+    if problems:
+        raise SettingsRefused(problems)
+    return Resolved(_build(values), [values[name] for name in known_keys()])
+
+
+def _apply(source: Iterable[Entry], values: dict[str, Setting], problems: list[str]) -> None:
+    """Put what one source says over what was said before."""
+    seen: set[str] = set()
+    for entry in source:
+        key = known_keys().get(entry.key)
+        if key is None:
+            problems.append(_describe_unknown(entry))
+            continue
+        if entry.key in seen:
+            problems.append(f"{entry.key} is set twice ({entry.origin})")
+            continue
+        seen.add(entry.key)
+        try:
+            values[key.name] = Setting(key.name, _understand(key, entry), entry.origin)
+        except (msgspec.ValidationError, InvalidAddress) as error:
+            problems.append(f"{entry.key} ({entry.origin}): {error}")
+
+
+def _describe_unknown(entry: Entry) -> str:
+    section, _, name = entry.key.partition(".")
+    known = list(known_keys())
+    written = entry.key
+    if entry.key.startswith(PREFIX):
+        known = [key.variable for key in known_keys().values()]
+        for listed in (Kind.LISTEN, Kind.ADVERTISE):
+            if entry.key.startswith(prefix := f"{PREFIX}{listed.value.upper()}_"):
+                section, name = listed.value, entry.key.removeprefix(prefix).lower()
+    elif section in {Kind.LISTEN.value, Kind.ADVERTISE.value}:
+        written, known = name, list(REGISTERED)
+    if section in {Kind.LISTEN.value, Kind.ADVERTISE.value} and name in PLANNED:
+        return f"{name!r} ({entry.origin}) is not available in this version; known: {', '.join(REGISTERED)}"
+    what = "listener" if written == name else "setting"
+    near = difflib.get_close_matches(written, known, n=1, cutoff=0.5)
+    if near:
+        hint = f"did you mean {near[0]!r}?"
+    else:
+        hint = f"known: {', '.join(known)}" if what == "listener" else "see `mainstem config show` for all"
+    return f"unknown {what} {written!r} ({entry.origin}); {hint}"
+
+
+def _understand(key: Key, entry: Entry) -> object:
+    if key.kind is Kind.LISTEN:
+        return _understand_listen(entry.value)
+    if key.kind is Kind.ADVERTISE:
+        address = Address.parse(msgspec.convert(entry.value, str))
+        if address.is_wildcard or address.port == 0:
+            raise InvalidAddress(f"{address} cannot be advertised: no client could connect to it")
+        return address
+    value = entry.value
+    if entry.is_text and isinstance(value, str) and typing.get_origin(key.type) is tuple:
+        value = [part.strip() for part in value.split(",")] if value else []
+    return msgspec.convert(value, key.type, strict=not entry.is_text)
+
+
+def _understand_listen(value: object) -> tuple[Address, ...]:
+    texts = [value] if isinstance(value, str) else msgspec.convert(value, list[str])
+    if OFF in texts:
+        if len(texts) > 1:
+            raise InvalidAddress(f"both {OFF} and an address")
+        return ()
+    if not texts:
+        raise InvalidAddress(f"no address; to switch it off, say {OFF!r}")
+    return tuple(map(Address.parse, texts))
+
+
+def _build(values: Mapping[str, Setting]) -> Settings:
+    def section(name: str, **given: object) -> Any:
+        prefix = f"{name}." if name else ""
+        fields = {field.name: prefix + field.name for field in msgspec.structs.fields(SECTIONS[name])}
+        return SECTIONS[name](**given, **{field: values[key].value for field, key in fields.items() if key in values})
+
+    node: Node = section("")
+    limits: Limits = section("limits")
+    storage: EngineSettings = section("storage", data_directory=str(Path(node.data_dir).expanduser().absolute()))
+    return Settings(
+        node=node,
+        limits=limits,
+        storage=storage,
+        protocols={name: section(name) for name in REGISTERED},
+        listen={name: values[f"listen.{name}"].value for name in REGISTERED},
+        advertise={name: address for name in REGISTERED if (address := values[f"advertise.{name}"].value) is not None},
+    )

@@ -1,0 +1,1 @@
+"""The log: engines that keep batches and state, durable and in order."""

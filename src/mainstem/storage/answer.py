@@ -1,0 +1,96 @@
+"""The answer to a call that may have to wait for the disk.
+
+A future per message would cost more than the message, so an `Answer` is made once per call, knows no event
+loop, and is complete at once when nothing has to be waited for. Adapters on the hot path add a callback; everyone
+else awaits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from typing import Generic, TypeVar, cast
+
+T = TypeVar("T")
+
+
+class Answer(Generic[T]):
+    """A value, or an error, that is here now or will be later. Used from one thread."""
+
+    __slots__ = ("_callbacks", "_error", "_value", "done")
+
+    def __init__(self) -> None:
+        self.done = False
+        self._value: T | None = None
+        self._error: BaseException | None = None
+        self._callbacks: list[Callable[[Answer[T]], None]] | None = None
+
+    @classmethod
+    def of(cls, value: T) -> Answer[T]:
+        """An answer that is complete already."""
+        answer = cls()
+        answer.done = True
+        answer._value = value
+        return answer
+
+    @classmethod
+    def failed(cls, error: BaseException) -> Answer[T]:
+        """An answer that is an error already."""
+        answer = cls()
+        answer.done = True
+        answer._error = error
+        return answer
+
+    @property
+    def error(self) -> BaseException | None:
+        """The error, once done, if there is one."""
+        return self._error
+
+    def result(self) -> T:
+        """The value; raises the error. Only once done."""
+        assert self.done, "not answered yet"
+        if self._error is not None:
+            raise self._error
+        return cast(T, self._value)
+
+    def on_done(self, callback: Callable[[Answer[T]], None]) -> None:
+        """Call back when done, or now if it is."""
+        if self.done:
+            callback(self)
+        elif self._callbacks is None:
+            self._callbacks = [callback]
+        else:
+            self._callbacks.append(callback)
+
+    def resolve(self, value: T) -> None:
+        """Complete with a value."""
+        assert not self.done
+        self._value = value
+        self._finish()
+
+    def fail(self, error: BaseException) -> None:
+        """Complete with an error."""
+        assert not self.done
+        self._error = error
+        self._finish()
+
+    def _finish(self) -> None:
+        self.done = True
+        callbacks = self._callbacks
+        if callbacks is not None:
+            self._callbacks = None
+            for callback in callbacks:
+                callback(self)
+
+    def __await__(self) -> Generator[object, None, T]:
+        if not self.done:
+            # A future of the waiter's own: cancelling one waiter must not cancel the answer of the others.
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+            def wake(_: Answer[T]) -> None:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+            self.on_done(wake)
+            yield from waiter
+        return self.result()

@@ -1,0 +1,485 @@
+"""The rules of committing: what is admitted, in which order, with which offsets. No I/O, no waiting.
+
+A Commit is first checked whole and then applied whole, so that a refusal changes nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+
+from crc32c import crc32c
+
+from mainstem.model.errors import (
+    BatchTooLarge,
+    CommitTooLarge,
+    CorruptBatch,
+    FencedError,
+    InvalidBatch,
+    KeyRequired,
+    LogExists,
+    OutOfOrderSequence,
+    PeerError,
+    StorageFull,
+    UnknownLog,
+)
+from mainstem.model.identity import LOG_ID_MAX
+from mainstem.storage import engine_scopes as scopes
+from mainstem.storage.contract import (
+    STATE_SCOPE_RESERVED,
+    Append,
+    Buffer,
+    Commit,
+    Committed,
+    ConfigureLog,
+    CreateLog,
+    DeleteLog,
+    Fence,
+    LogChange,
+    LogConfig,
+    MoveFloor,
+    Mutation,
+    TrimLog,
+)
+from mainstem.storage.deleted_logs import DeletedLogs
+from mainstem.storage.entries import FLAG_CONTROL, FLAG_PRODUCER, FLAG_TRANSACTIONAL
+from mainstem.storage.log_state import LogState
+from mainstem.storage.pending_group import PendingGroup
+from mainstem.storage.producers import NOT_STORED, Producer
+from mainstem.storage.retention import retention_class
+from mainstem.wire.record_batch import (
+    CRC_FROM,
+    HEADER,
+    decode_keys,
+    decode_marker,
+)
+
+BATCH_HEADER_BYTES = HEADER.size
+_unpack_header = HEADER.unpack_from
+_place = struct.Struct(">qii").pack_into
+_ATTRIBUTE_TRANSACTIONAL, _ATTRIBUTE_CONTROL, _COMPRESSION_MASK, _COMPRESSION_MAX = 0x10, 0x20, 0x07, 4
+_UNUSUAL_MASK = _ATTRIBUTE_TRANSACTIONAL | _ATTRIBUTE_CONTROL | 0x04
+"""Attributes that need a closer look: transactional, control, and compression from zstd upwards."""
+
+Admitted = tuple[LogState, Buffer, int, int, int, int, int, int, int, int, int]
+"""state, buffer, size, count, crc, flags, time, producer, epoch, sequence, base if stored before."""
+
+
+class Ledger:
+    """All logs and all state, sequenced and visible."""
+
+    def __init__(
+        self, *, default_rank: int, commit_bytes_max: int, copy_bytes_max: int, now_ms: Callable[[], int]
+    ) -> None:
+        self.logs: dict[int, LogState] = {}
+        """Sequenced: what the next Commit sees."""
+        self.visible: dict[int, LogState] = {}
+        """Durable: what readers see."""
+        self.scopes: dict[str, dict[bytes, bytes]] = {}
+        self.deleted = DeletedLogs()
+        self.starts: dict[int, int] = {}
+        """Visible starts other than 0."""
+        self.classes: dict[int, int] = {}
+        """Retention classes other than 0."""
+        self.key_indexed: set[int] = set()
+        self.full = False
+        """Whether appends are refused for want of space."""
+        self.default_rank = default_rank
+        self._commit_bytes_max = commit_bytes_max
+        self._copy_bytes_max = min(copy_bytes_max, commit_bytes_max)
+        self._now_ms = now_ms
+        self.on_deleted: Callable[[LogState], None] = lambda state: None
+        self.on_trimmed: Callable[[LogState], None] = lambda state: None
+
+    def sequence(self, commit: Commit, group: PendingGroup) -> Committed:
+        """Admit a Commit into a group, or raise and change nothing."""
+        appends = commit.appends
+        if len(appends) != 1 or commit.state or commit.changes or commit.refers or commit.fences:
+            return self._sequence_whole(commit, group)
+        append = appends[0]
+        state = self.logs.get(append.log)
+        if state is None:
+            raise UnknownLog(f"log {append.log}")
+        if self.full:
+            raise StorageFull("disk use is above the hard mark")
+        # The commonest case, one small batch without a producer id, in one piece: a call costs as much as a check.
+        batch = append.batch
+        size = len(batch)
+        if BATCH_HEADER_BYTES <= size <= state.plain_bytes_max:
+            (_, length, _, magic, crc, attributes, delta, _, time, producer, _, _, count) = _unpack_header(batch)
+            if (
+                producer < 0
+                and magic == 2
+                and length == size - 12
+                and delta == count - 1
+                and delta >= 0
+                and attributes & _UNUSUAL_MASK == 0
+                and time >= 0
+            ):
+                buffer = bytearray(batch)
+                if crc32c(buffer[CRC_FROM:]) == crc:
+                    base = state.next
+                    state.next = base + count
+                    _place(buffer, 0, base, length, 0)
+                    group.entries.append((append.log, base, time, size, count, crc, 0, state, buffer))
+                    group.bytes += size
+                    if state.rank > group.rank:
+                        group.rank = state.rank
+                    return Committed((base,))
+        if size > self._commit_bytes_max:
+            raise CommitTooLarge(f"{size} bytes in one commit; at most {self._commit_bytes_max}")
+        admitted = self._admit(state, append, None)
+        if admitted[10] != NOT_STORED:
+            return Committed((admitted[10],), (0,))
+        return Committed((self._append(admitted, group),))
+
+    def _sequence_whole(self, commit: Commit, group: PendingGroup) -> Committed:
+        if commit.fences:
+            self._check_fences(commit.fences)
+        self._check_size(commit)
+        created = self._check_changes(commit.changes)
+        if self.full and (commit.appends or commit.refers or created):
+            raise StorageFull("disk use is above the hard mark")
+        self._check_state(commit.state)
+        admitted = self._admit_all(commit.appends, created)
+        self._check_refers(commit, created)
+
+        for state in created.values():
+            self._create(state, group)
+        bases: list[int] = []
+        repeated: list[int] = []
+        places: list[int] = []
+        for index, entry in enumerate(admitted):
+            if entry[10] != NOT_STORED:
+                repeated.append(index)
+                bases.append(entry[10])
+                places.append(-1)
+            else:
+                bases.append(self._append(entry, group))
+                places.append(len(group.entries) - 1)
+        for refer in commit.refers:
+            place = places[refer.append]
+            bases.append(-1 if place < 0 else self._refer(self.logs[refer.log], place, group))
+        for change in commit.changes:
+            self._change(change, group)
+        for mutation in commit.state:
+            self.mutate(mutation.scope, mutation.key, mutation.value, group)
+        if commit.state or commit.changes:
+            group.rank = max(group.rank, self.default_rank)
+        return Committed(bases, repeated)
+
+    # Checks: raise, change nothing.
+
+    def _check_fences(self, fences: Iterable[Fence]) -> None:
+        epochs = self.scopes.get(scopes.LEASES, {})
+        for fence in fences:
+            value = epochs.get(fence.role.encode())
+            current = 0 if value is None else scopes.decode_number(value)
+            if fence.epoch != current:
+                raise FencedError(fence.role, fence.epoch, current)
+
+    def _check_size(self, commit: Commit) -> None:
+        size = sum(len(append.batch) for append in commit.appends)
+        size += sum(len(m.scope) + len(m.key) + len(m.value or b"") + 16 for m in commit.state)
+        size += 64 * (len(commit.changes) + len(commit.refers) + len(commit.appends))
+        if size > self._commit_bytes_max:
+            raise CommitTooLarge(f"{size} bytes in one commit; at most {self._commit_bytes_max}")
+
+    def _check_state(self, state: Sequence[Mutation]) -> None:
+        for mutation in state:
+            if mutation.scope.startswith(STATE_SCOPE_RESERVED):
+                raise PeerError(f"scope {mutation.scope!r} is the engine's own")
+
+    def _check_changes(self, changes: Sequence[LogChange]) -> dict[int, LogState]:
+        created: dict[int, LogState] = {}
+        deleted: set[int] = set()
+        for change in changes:
+            log = change.log
+            if isinstance(change, CreateLog):
+                if not 0 <= log <= LOG_ID_MAX:
+                    raise PeerError(f"log id {log} is out of range")
+                if log in self.logs or log in created or log in self.deleted or log in deleted:
+                    raise LogExists(f"log {log}")
+                _check_config(change.config)
+                created[log] = LogState(log, change.config, self.default_rank, self._copy_bytes_max)
+                continue
+            if (log not in self.logs and log not in created) or log in deleted:
+                raise UnknownLog(f"log {log}")
+            if isinstance(change, ConfigureLog):
+                _check_config(change.config)
+            elif isinstance(change, DeleteLog):
+                deleted.add(log)
+        return created
+
+    def _check_refers(self, commit: Commit, created: dict[int, LogState]) -> None:
+        for refer in commit.refers:
+            if refer.log not in self.logs and refer.log not in created:
+                raise UnknownLog(f"log {refer.log}")
+            if not 0 <= refer.append < len(commit.appends):
+                raise PeerError(f"the commit has no append {refer.append}")
+
+    def _admit_all(self, appends: Sequence[Append], created: dict[int, LogState]) -> list[Admitted]:
+        admitted: list[Admitted] = []
+        tried: dict[tuple[int, int], Producer] | None = {} if len(appends) > 1 else None
+        nexts: dict[int, int] = {}
+        for append in appends:
+            state = self.logs.get(append.log) or created.get(append.log)
+            if state is None:
+                raise UnknownLog(f"log {append.log}")
+            entry = self._admit(state, append, tried)
+            admitted.append(entry)
+            if tried is None or entry[10] != NOT_STORED:
+                continue
+            _, _, _, count, _, flags, _, producer, epoch, sequence, _ = entry
+            base = nexts.get(append.log, state.next)
+            nexts[append.log] = base + count
+            if producer >= 0:
+                # Later batches of this Commit are judged as if this one were stored.
+                known = tried.get((append.log, producer))
+                if known is None:
+                    stored = None if state.producers is None else state.producers.get(producer)
+                    known = tried[append.log, producer] = stored.copy() if stored else Producer(epoch)
+                if flags & FLAG_CONTROL:
+                    known.replay_marker(epoch, 0)
+                else:
+                    known.replay(epoch, sequence, count, base, 0)
+        return admitted
+
+    def _admit(self, state: LogState, append: Append, tried: dict[tuple[int, int], Producer] | None) -> Admitted:
+        batch = append.batch
+        size = len(batch)
+        if size > state.batch_bytes_max:
+            raise BatchTooLarge(f"{size} bytes; log {state.log} takes {state.batch_bytes_max}")
+        if size < BATCH_HEADER_BYTES:
+            raise InvalidBatch(f"{size} bytes are no batch")
+        (_, length, _, magic, crc, attributes, delta, _, time, producer, epoch, sequence, count) = _unpack_header(batch)
+        if magic != 2 or length != size - 12 or count <= 0 or delta != count - 1:
+            raise InvalidBatch(f"magic {magic}, length {length} of {size}, {count} records, last delta {delta}")
+        if size <= self._copy_bytes_max or not isinstance(batch, memoryview) or batch.readonly:
+            batch = bytearray(batch)
+        if crc32c(memoryview(batch)[CRC_FROM:]) != crc:
+            raise CorruptBatch("batch checksum does not match")
+        if (attributes & _COMPRESSION_MASK) > _COMPRESSION_MAX:
+            raise InvalidBatch(f"unknown compression {attributes & _COMPRESSION_MASK}")
+        flags = 0
+        stored = NOT_STORED
+        if attributes & _ATTRIBUTE_CONTROL:
+            flags = FLAG_CONTROL
+            decode_marker(batch)
+        elif state.config.compact:
+            _check_keys(batch)
+        if attributes & _ATTRIBUTE_TRANSACTIONAL:
+            flags |= FLAG_TRANSACTIONAL
+        if producer >= 0:
+            flags |= FLAG_PRODUCER
+            stored = self._check_producer(state, append, tried, flags, producer, epoch, sequence, count)
+        elif flags:
+            raise InvalidBatch("a transactional batch needs a producer id")
+        return state, batch, size, count, crc, flags, time, producer, epoch, sequence, stored
+
+    def _check_producer(
+        self,
+        state: LogState,
+        append: Append,
+        tried: dict[tuple[int, int], Producer] | None,
+        flags: int,
+        producer: int,
+        epoch: int,
+        sequence: int,
+        count: int,
+    ) -> int:
+        known = tried.get((state.log, producer)) if tried else None
+        if known is None and state.producers is not None:
+            known = state.producers.get(producer)
+        if flags & FLAG_CONTROL:
+            if known is not None:
+                known.check_marker(epoch)
+            return NOT_STORED
+        if sequence < 0 or epoch < 0:
+            raise InvalidBatch(f"producer {producer} with epoch {epoch} and sequence {sequence}")
+        if known is None:
+            if append.first_sequence_zero and sequence:
+                raise OutOfOrderSequence(f"a new producer begins with sequence 0, not {sequence}")
+            return NOT_STORED
+        return known.check(epoch, sequence, count)
+
+    # Effects: nothing is refused from here on.
+
+    def _append(self, admitted: Admitted, group: PendingGroup) -> int:
+        state, buffer, size, count, crc, flags, time, producer, epoch, sequence, _ = admitted
+        base = state.next
+        state.next = base + count
+        if time < 0:
+            time = self._now_ms()  # a batch without a time is as old as its arrival, so that retention reaches it
+        _place(buffer, 0, base, size - 12, 0)  # writable: see _admit
+        if flags:
+            self._follow_producer(state, buffer, base, count, flags, producer, epoch, sequence, group)
+        group.entries.append((state.log, base, time, size, count, crc, flags, state, buffer))
+        group.bytes += size
+        if state.rank > group.rank:
+            group.rank = state.rank
+        return base
+
+    def _follow_producer(
+        self,
+        state: LogState,
+        buffer: Buffer,
+        base: int,
+        count: int,
+        flags: int,
+        producer: int,
+        epoch: int,
+        sequence: int,
+        group: PendingGroup,
+    ) -> None:
+        if state.producers is None:
+            state.producers = {}
+        known = state.producers.get(producer)
+        if known is None:
+            known = state.producers[producer] = Producer(epoch)
+        if flags & FLAG_CONTROL:
+            known.replay_marker(epoch, self._now_ms())
+            self._end_transaction(state, producer, base, decode_marker(buffer), group)
+            return
+        known.replay(epoch, sequence, count, base, self._now_ms())
+        if flags & FLAG_TRANSACTIONAL and (state.open is None or producer not in state.open):
+            if state.open is None:
+                state.open = {}
+            state.open[producer] = base
+            self.mutate(scopes.TRANSACTIONS, scopes.pair_key(state.log, producer), scopes.encode_number(base), group)
+            group.effects.append(lambda: state.visible_transactions().begin(producer, base))
+
+    def _end_transaction(self, state: LogState, producer: int, marker: int, commit: bool, group: PendingGroup) -> None:
+        first = None if state.open is None else state.open.pop(producer, None)
+        if first is None:
+            return
+        if not state.open:
+            state.open = None
+        self.mutate(scopes.TRANSACTIONS, scopes.pair_key(state.log, producer), None, group)
+        if not commit:
+            value = scopes.encode_pair(producer, first)
+            self.mutate(scopes.ABORTED, scopes.pair_key(state.log, marker), value, group)
+        group.effects.append(lambda: _end_visible(state, producer, marker, commit))
+
+    def _refer(self, state: LogState, place: int, group: PendingGroup) -> int:
+        source, source_base, time, size, count, crc, _, _, _ = group.entries[place]
+        base = state.next
+        state.next = base + count
+        group.refs.append((state.log, base, time, source, source_base, size, count, crc, state, place))
+        group.rank = max(group.rank, state.rank)
+        return base
+
+    def _create(self, state: LogState, group: PendingGroup) -> None:
+        log = state.log
+        self.logs[log] = state
+        self.classify(state)
+        self._store(state, group)
+
+        def show() -> None:
+            self.visible[log] = state
+
+        group.effects.append(show)
+
+    def _change(self, change: LogChange, group: PendingGroup) -> None:
+        if isinstance(change, CreateLog):
+            return
+        state = self.logs[change.log]
+        if isinstance(change, DeleteLog):
+            self._delete(state, group)
+        elif isinstance(change, ConfigureLog):
+            state.configure(change.config, self.default_rank, self._copy_bytes_max)
+            self.classify(state)
+            self._store(state, group)
+        elif isinstance(change, MoveFloor):
+            floor = min(change.offset, state.next)
+            if floor > state.floor:
+                state.floor = floor
+                self._store(state, group)
+        else:
+            self._trim(state, change, group)
+
+    def _delete(self, state: LogState, group: PendingGroup) -> None:
+        log = state.log
+        del self.logs[log]
+        self.mutate(scopes.DELETED, *self.deleted.add(log), group)
+        self.classes.pop(log, None)
+        self.key_indexed.discard(log)
+        self.mutate(scopes.LOGS, scopes.log_key(log), None, group)
+        for producer in state.open or ():
+            self.mutate(scopes.TRANSACTIONS, scopes.pair_key(log, producer), None, group)
+        for aborted in state.transactions.aborted if state.transactions else ():
+            self.mutate(scopes.ABORTED, scopes.pair_key(log, aborted.last), None, group)
+
+        def hide() -> None:
+            self.visible.pop(log, None)
+            self.starts.pop(log, None)
+            self.on_deleted(state)
+
+        group.effects.append(hide)
+
+    def _trim(self, state: LogState, change: TrimLog, group: PendingGroup) -> None:
+        start = min(change.before, state.next)
+        if start <= state.start:
+            return
+        state.start = start
+        self._store(state, group)
+        transactions = state.transactions
+        for aborted in transactions.forget_below(state.visible_start) if transactions else ():
+            self.mutate(scopes.ABORTED, scopes.pair_key(state.log, aborted.last), None, group)
+
+        def show() -> None:
+            state.visible_start = self.starts[state.log] = start
+            self.on_trimmed(state)
+
+        group.effects.append(show)
+
+    def _store(self, state: LogState, group: PendingGroup) -> None:
+        self.mutate(scopes.LOGS, scopes.log_key(state.log), scopes.encode_log_entry(state.entry), group)
+
+    def classify(self, state: LogState) -> None:
+        """Note what the merge must know of a log, where it is not the usual."""
+        log = state.log
+        if number := retention_class(state.config):
+            self.classes[log] = number
+        else:
+            self.classes.pop(log, None)
+        if state.config.key_index:
+            self.key_indexed.add(log)
+        else:
+            self.key_indexed.discard(log)
+
+    def mutate(self, scope: str, key: bytes, value: bytes | None, group: PendingGroup) -> None:
+        """Apply one mutation and write it with the group."""
+        group.state.append((scope, key, value))
+        group.bytes += len(scope) + len(key) + (0 if value is None else len(value))
+        self.replay_mutation(scope, key, value)
+
+    def replay_mutation(self, scope: str, key: bytes, value: bytes | None) -> None:
+        """Apply one mutation: live, and at recovery."""
+        entries = self.scopes.get(scope)
+        if value is not None:
+            if entries is None:
+                entries = self.scopes[scope] = {}
+            entries[key] = value
+        elif entries is not None:
+            entries.pop(key, None)
+            if not entries:
+                del self.scopes[scope]
+
+
+def _end_visible(state: LogState, producer: int, marker: int, commit: bool) -> None:
+    state.visible_transactions().end(producer, marker, commit=commit)
+
+
+def _check_keys(batch: Buffer) -> None:
+    if any(key is None for _, _, key, _ in decode_keys(batch)):
+        raise KeyRequired("a log compacted by key takes no record without one")
+
+
+def _check_config(config: LogConfig) -> None:
+    if config.batch_bytes_max < BATCH_HEADER_BYTES:
+        raise PeerError(f"batch_bytes_max {config.batch_bytes_max} holds no batch")
+    for name in ("flush_interval_ms", "flush_interval_bytes", "retention_ms", "retention_bytes"):
+        value = getattr(config, name)
+        if value is not None and value < 0:
+            raise PeerError(f"{name} {value} is negative")

@@ -1,0 +1,251 @@
+"""What every engine with a ledger of its own has in common: the order of sequencing, durability and answers.
+
+    commit --> sequence into the open group --> submit --> (durable) --> show, tell watchers, answer
+
+One group is being made durable at a time; what arrives meanwhile is the next one. How a group becomes durable is the
+subclass's business.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from mainstem.model.errors import EngineClosed, EngineFailed, MainstemError, Overloaded, UnknownLog
+from mainstem.storage import engine_scopes as scopes
+from mainstem.storage.answer import Answer
+from mainstem.storage.contract import (
+    Commit,
+    CommitResult,
+    Edge,
+    Fence,
+    Found,
+    Lease,
+    LogChange,
+    Mutation,
+    Place,
+    StateSnapshot,
+    TrimLog,
+    WatchCallback,
+)
+from mainstem.storage.ledger import Ledger
+from mainstem.storage.log_state import LogState
+from mainstem.storage.pending_group import PendingGroup
+from mainstem.storage.runtime import Runtime
+from mainstem.storage.watches import WatchHandle
+
+T = TypeVar("T")
+
+
+class LedgerEngine:
+    """Commit, state, leases, watches; without reading and maintenance."""
+
+    def __init__(self, runtime: Runtime, ledger: Ledger, *, group_bytes_max: int, pending_bytes_max: int) -> None:
+        self._runtime = runtime
+        self._ledger = ledger
+        self._group_bytes_max = group_bytes_max
+        self._pending_bytes_max = pending_bytes_max
+        self._open = PendingGroup()
+        self._full: deque[PendingGroup] = deque()
+        """Groups that reached their size while another was being written."""
+        self._in_flight: PendingGroup | None = None
+        self._scheduled = False
+        self._submitted_bytes = 0
+        self._leases: dict[str, Lease] = {}
+        self._closing = False
+        self._failure: EngineFailed | None = None
+        ledger.on_deleted = self._forget_log
+        self._touched: list[WatchHandle] = []
+
+    # The contract
+
+    def commit(self, commits: Sequence[Commit]) -> Answer[list[CommitResult]]:
+        """Sequence each Commit, or refuse it; answer when the group is durable."""
+        if self._failure is not None or self._closing:
+            return Answer.failed(self._failure or EngineClosed("the engine is closed"))
+        if self._submitted_bytes + self._open.bytes > self._pending_bytes_max:
+            return Answer.failed(Overloaded(f"more than {self._pending_bytes_max} bytes wait to be written"))
+        sequence = self._ledger.sequence
+        group = self._open
+        results: list[CommitResult] = []
+        for commit in commits:
+            try:
+                results.append(sequence(commit, group))
+            except MainstemError as refusal:
+                results.append(refusal)
+        answer: Answer[list[CommitResult]] = Answer()
+        self._answer_when_durable(answer, results)
+        if group.bytes >= self._group_bytes_max:
+            self._submitted_bytes += group.bytes
+            self._full.append(group)
+            self._open = PendingGroup()
+        return answer
+
+    def watch(self, callback: WatchCallback) -> WatchHandle:
+        """Be told when logs grow."""
+        return WatchHandle(callback, self._ledger.visible.get)
+
+    def load(self, scope: str) -> Answer[StateSnapshot]:
+        """A copy of a scope, answered when all that is in it is durable."""
+        if self._failure is not None:
+            return Answer.failed(self._failure)
+        answer: Answer[StateSnapshot] = Answer()
+        self._answer_when_durable(answer, StateSnapshot(dict(self._ledger.scopes.get(scope, {}))))
+        return answer
+
+    def lease(self, role: str, ttl_ms: int, renew: Lease | None = None) -> Answer[Lease | None]:
+        """One process: a role is held until released by time, and its epoch is state."""
+        if self._failure is not None or self._closing:
+            return Answer.failed(self._failure or EngineClosed("the engine is closed"))
+        now = self._runtime.now_ms()
+        held = self._leases.get(role)
+        if renew is not None:
+            if held is None or held.epoch != renew.epoch or renew.role != role:
+                return Answer.of(None)
+            self._leases[role] = renewed = Lease(role, held.epoch, now + ttl_ms)
+            renewal: Answer[Lease | None] = Answer()
+            self._answer_when_durable(renewal, renewed)
+            return renewal
+        if held is not None and held.expires_ms > now:
+            return Answer.of(None)
+        key = role.encode()
+        value = self._ledger.scopes.get(scopes.LEASES, {}).get(key)
+        epoch = 1 + (0 if value is None else scopes.decode_number(value))
+        self._ledger.mutate(scopes.LEASES, key, scopes.encode_number(epoch), self._open)
+        self._open.rank = max(self._open.rank, self._ledger.default_rank)
+        self._leases[role] = lease = Lease(role, epoch, now + ttl_ms)
+        answer: Answer[Lease | None] = Answer()
+        self._answer_when_durable(answer, lease)
+        return answer
+
+    def alter(
+        self, changes: Sequence[LogChange], state: Sequence[Mutation] = (), fences: Sequence[Fence] = ()
+    ) -> Answer[None]:
+        """One Commit of changes; its refusal is raised."""
+        answer: Answer[None] = Answer()
+
+        def finish(outcome: Answer[list[CommitResult]]) -> None:
+            error = outcome.error
+            if error is None:
+                result = outcome.result()[0]
+                error = result if isinstance(result, MainstemError) else None
+            if error is None:
+                answer.resolve(None)
+            else:
+                answer.fail(error)
+
+        self.commit([Commit(changes=changes, state=state, fences=fences)]).on_done(finish)
+        return answer
+
+    def trim(self, log: int, before: int) -> Answer[int]:
+        """Move the start of a log."""
+        answer: Answer[int] = Answer()
+
+        def finish(outcome: Answer[None]) -> None:
+            if outcome.error is not None:
+                answer.fail(outcome.error)
+            else:
+                state = self._ledger.visible.get(log)
+                answer.resolve(state.visible_start) if state else answer.fail(UnknownLog(f"log {log}"))
+
+        self.alter([TrimLog(log, before)]).on_done(finish)
+        return answer
+
+    def _edge(self, state: LogState, place: Place) -> Answer[Found] | None:
+        """Places that need no look at records."""
+        if place is Edge.START:
+            return Answer.of(Found(state.visible_start))
+        if place is Edge.END:
+            return Answer.of(Found(state.end))
+        if place is Edge.STABLE:
+            return Answer.of(Found(state.stable))
+        return None
+
+    # Groups
+
+    def _answer_when_durable(self, answer: Answer[Any], value: object) -> None:
+        """Whatever was sequenced so far must be durable before the answer leaves."""
+        group = self._open
+        if not group.empty:
+            group.answers.append((answer, value))
+            self._schedule()
+        elif self._full:
+            self._full[-1].answers.append((answer, value))
+        elif self._in_flight is not None:
+            self._in_flight.answers.append((answer, value))
+        else:
+            answer.resolve(value)
+
+    def _schedule(self) -> None:
+        if not self._scheduled and self._in_flight is None:
+            self._scheduled = True
+            self._runtime.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        if self._in_flight is not None or self._failure is not None:
+            return
+        if self._full:
+            group = self._full.popleft()
+        elif not self._open.empty:
+            group = self._open
+            self._submitted_bytes += group.bytes
+            self._open = PendingGroup()
+        else:
+            return
+        self._in_flight = group
+        self._submit(group)
+
+    def _submit(self, group: PendingGroup) -> None:
+        """Make the group durable by its rank, then call `_durable` on the engine's thread."""
+        raise NotImplementedError
+
+    def _show_batches(self, group: PendingGroup) -> None:
+        """Make the group's batches readable; the log's end moves here."""
+        raise NotImplementedError
+
+    def _durable(self, group: PendingGroup) -> None:
+        """The group is durable: show it, tell the watchers, answer, and go on with the next."""
+        assert self._in_flight is group
+        self._in_flight = None
+        self._submitted_bytes -= group.bytes
+        # The next group goes to the disk before this one is answered, so that the disk does not wait for Python.
+        self._flush()
+        effects = group.effects
+        # Created logs are shown before their batches, everything else after them: a stable offset may not move early.
+        for effect in effects:
+            effect()
+        self._show_batches(group)
+        touched = self._touched
+        if touched:
+            self._touched = []
+            for handle in touched:
+                handle.tell()
+        for answer, value in group.answers:
+            answer.resolve(value)
+
+    def _note(self, state: LogState) -> None:
+        """Remember who is to be told about a log."""
+        for handle in state.watchers or ():
+            if handle.note(state):
+                self._touched.append(handle)
+
+    def _forget_log(self, state: LogState) -> None:
+        for handle in state.watchers or ():
+            if handle.note_deleted(state.log):
+                self._touched.append(handle)
+        state.watchers = None
+
+    def _fail(self, error: EngineFailed) -> None:
+        """Nothing that is pending will ever be acknowledged."""
+        if self._failure is not None:
+            return
+        self._failure = error
+        groups = [g for g in (self._in_flight, *self._full, self._open) if g is not None]
+        self._in_flight = None
+        self._full.clear()
+        self._open = PendingGroup()
+        for group in groups:
+            for answer, _ in group.answers:
+                answer.fail(error)

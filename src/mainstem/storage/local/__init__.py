@@ -1,0 +1,1 @@
+"""The engine on local disk: one write-ahead log, merged into sorted runs."""

@@ -1,0 +1,100 @@
+"""The data directory: its parts, its identity, and the lock that keeps a second broker out."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from typing import IO
+
+import msgspec
+
+from mainstem.model.errors import CorruptData, DirectoryLocked, UnsupportedFormat
+from mainstem.storage.disk import Disk, LocalDisk
+from mainstem.storage.local.settings import EngineSettings
+
+FORMAT_VERSION = 1
+IDENTITY = "identity"
+LOCK = "LOCK"
+TEMPORARY_SUFFIX = ".tmp"
+
+
+class Identity(msgspec.Struct):
+    """What makes the directory this node's."""
+
+    format: int
+    node: str
+
+
+class Directories:
+    """Where the parts are."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self.root = settings.data_directory
+        self.wal = settings.wal_directory or f"{self.root}/wal"
+        self.runs = list(settings.run_directories) or [f"{self.root}/runs"]
+        self.state = f"{self.root}/state"
+
+    def make(self, disk: Disk) -> None:
+        """Create what is missing, durably."""
+        for path in (self.root, self.wal, self.state, *self.runs):
+            if not disk.exists(path):
+                disk.make_directory(path)
+                disk.sync_directory(path.rpartition("/")[0] or "/")
+
+    def all(self) -> list[str]:
+        """Every directory that takes space."""
+        return [self.root, self.wal, *self.runs]
+
+
+def load_identity(disk: Disk, root: str, new_node: bytes) -> bytes:
+    """The node's id; made at the first start."""
+    path = f"{root}/{IDENTITY}"
+    if disk.exists(path):
+        file = disk.open(path, writable=False)
+        data = file.read(4096, 0)
+        file.close()
+        try:
+            identity = msgspec.json.decode(data, type=Identity)
+            node = bytes.fromhex(identity.node)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise CorruptData(path, 0, f"identity does not decode: {error}") from error
+        if identity.format > FORMAT_VERSION:
+            raise UnsupportedFormat(f"{path} has format {identity.format}; this program knows {FORMAT_VERSION}")
+        return node
+    temporary = path + TEMPORARY_SUFFIX
+    if disk.exists(temporary):
+        disk.remove(temporary)
+    file = disk.open(temporary, create=True)
+    file.write([msgspec.json.encode(Identity(FORMAT_VERSION, new_node.hex()))], 0)
+    file.sync()
+    file.close()
+    disk.rename(temporary, path)
+    disk.sync_directory(root)
+    return new_node
+
+
+class DirectoryLock:
+    """An exclusive lock on a data directory, released when the process ends, however it ends."""
+
+    def __init__(self, root: str) -> None:
+        path = f"{root}/{LOCK}"
+        self._file: IO[str] = open(path, "a+", encoding="ascii")  # noqa: SIM115, PTH123 - held open on purpose
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._file.seek(0)
+            holder = self._file.read(32).strip() or "unknown"
+            self._file.close()
+            raise DirectoryLocked(f"data directory {root} is in use by another broker (process {holder})") from error
+        self._file.truncate(0)
+        self._file.write(str(os.getpid()))
+        self._file.flush()
+
+    def release(self) -> None:
+        """Let another broker in."""
+        self._file.close()
+
+
+def lock_directory(disk: Disk, root: str) -> DirectoryLock | None:
+    """Lock a real directory; a simulated disk has one user by construction."""
+    return DirectoryLock(root) if isinstance(disk, LocalDisk) else None

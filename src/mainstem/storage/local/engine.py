@@ -1,0 +1,399 @@
+"""The engine on local disk: what the contract promises, put together from its parts.
+
+commit -> Ledger (order, rules) -> WalWriter (one group, one sync) -> tails, cache, watchers, answers
+read   -> Reader: cache | WAL files | runs
+maintain -> Maintenance: WAL files -> runs, retention, compaction, space
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+
+from mainstem.model.errors import EngineClosed, EngineFailed, Overloaded, UnknownLog
+from mainstem.storage import engine_scopes as scopes
+from mainstem.storage.answer import Answer
+from mainstem.storage.contract import (
+    Budget,
+    Commit,
+    CommitResult,
+    Found,
+    MaintainReport,
+    Place,
+    ReadHint,
+    ReadResult,
+)
+from mainstem.storage.disk import Disk
+from mainstem.storage.entries import StateItem
+from mainstem.storage.ledger import Ledger
+from mainstem.storage.ledger_engine import LedgerEngine
+from mainstem.storage.local.directories import Directories, DirectoryLock, load_identity, lock_directory
+from mainstem.storage.local.file_jobs import FileJobs
+from mainstem.storage.local.file_set import FileSet
+from mainstem.storage.local.maintenance import Maintenance
+from mainstem.storage.local.reader import Reader
+from mainstem.storage.local.recovery import Recovered, Recovery
+from mainstem.storage.local.settings import EngineSettings
+from mainstem.storage.local.stored_file import WalFile
+from mainstem.storage.local.tail import LogTail, TailCache, place_of
+from mainstem.storage.local.wal_writer import WalWriter
+from mainstem.storage.log_state import FLUSH_RANKS, FLUSH_SYNC, LogState
+from mainstem.storage.pending_group import PendingGroup
+from mainstem.storage.runtime import Runtime, Timer
+
+log_output = logging.getLogger("mainstem.storage")
+
+
+class LocalEngine(LedgerEngine):
+    """One node's log. Open it with `LocalEngine.open`."""
+
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        runtime: Runtime,
+        settings: EngineSettings,
+        directories: Directories,
+        lock: DirectoryLock | None,
+        node: bytes,
+        recovered: Recovered,
+    ) -> None:
+        ledger = Ledger(
+            default_rank=FLUSH_RANKS[settings.flush],
+            commit_bytes_max=settings.commit_bytes_max,
+            copy_bytes_max=settings.copy_bytes_max,
+            now_ms=runtime.now_ms,
+        )
+        super().__init__(
+            runtime, ledger, group_bytes_max=settings.group_bytes_max, pending_bytes_max=settings.pending_bytes_max
+        )
+        self.disk = disk
+        self.runtime = runtime
+        self.settings = settings
+        self.directories = directories
+        self.ledger = ledger
+        self.node = node
+        self._lock = lock
+        self.files = FileSet()
+        self.jobs = FileJobs(runtime)
+        self.sealed: list[WalFile] = []
+        """Files of the write-ahead log that wait to be merged, oldest first."""
+        self.deleted_lately: set[int] = set()
+        """Logs deleted since the start: what the write-ahead log still holds of them is dead."""
+        self.trims = 1
+        """Grows whenever something in a run may have died."""
+        self._cache = TailCache(settings.cache_bytes_max)
+        self._reader = Reader(runtime, settings, self.files, self._cache)
+        self._failure_callbacks: list[Callable[[BaseException], None]] = []
+        self._proof_timer: Timer | None = None
+        self._proof_due = False
+        self._last_group = 0.0
+        self._place = 0
+        """Where the batches of the group that is being shown lie."""
+        self._closed: Answer[None] | None = None
+        ledger.on_trimmed = self._trimmed
+        self._take_over(recovered)
+        self.writer = WalWriter(
+            disk=disk,
+            runtime=runtime,
+            settings=settings,
+            directory=directories.wal,
+            node=node,
+            next_sequence=recovered.next_sequence,
+            next_generation=recovered.next_generation,
+            spares=recovered.spares,
+            jobs=self.jobs,
+            on_sealed=self._sealed,
+            on_failure=self._failed,
+        )
+        self.files.wal[self.writer.active.generation] = self.writer.active
+        self._maintenance = Maintenance(self, recovered.state_runs, recovered.state_to, recovered.next_run)
+
+    @classmethod
+    def open(cls, *, disk: Disk, runtime: Runtime, settings: EngineSettings) -> LocalEngine:
+        """Recover what is there, and be ready. Raises DiskError kinds and OSError."""
+        directories = Directories(settings)
+        directories.make(disk)
+        lock = lock_directory(disk, directories.root)
+        try:
+            node = load_identity(disk, directories.root, os.urandom(16))
+            recovered = Recovery(disk, directories, settings.wal_file_bytes).run()
+            if recovered.cut is not None:
+                log_output.info("cut a torn tail: %s", recovered.cut)
+            return cls(
+                disk=disk,
+                runtime=runtime,
+                settings=settings,
+                directories=directories,
+                lock=lock,
+                node=node,
+                recovered=recovered,
+            )
+        except BaseException:
+            if lock is not None:
+                lock.release()
+            raise
+
+    def _take_over(self, recovered: Recovered) -> None:
+        """Make logs of what was found."""
+        ledger = self.ledger
+        ledger.scopes = recovered.scopes
+        for wal_file in recovered.wal:
+            self.files.wal[wal_file.generation] = wal_file
+            self.sealed.append(wal_file)
+        nexts = dict(recovered.tail_nexts)
+        sizes: dict[int, int] = {}
+        for run in recovered.runs:
+            self.files.add_run(run)
+            index = run.index
+            for log, next_offset, size in zip(index.logs, index.nexts, index.bytes, strict=True):
+                if next_offset > nexts.get(log, -1):
+                    nexts[log] = next_offset
+                sizes[log] = sizes.get(log, 0) + size
+        for key, value in recovered.scopes.get(scopes.DELETED, {}).items():
+            ledger.deleted.replay(key, value)
+        for key, value in recovered.scopes.get(scopes.LOGS, {}).items():
+            log = scopes.decode_log_key(key)
+            entry = scopes.decode_log_entry(value)
+            state = LogState(
+                log, entry.config, ledger.default_rank, self.settings.copy_bytes_max, entry.start, entry.floor
+            )
+            state.next = state.end = max(entry.start, nexts.get(log, 0))
+            tail = recovered.tails.get(log)
+            state.bytes = sizes.get(log, 0)
+            if tail is not None and tail.bases:
+                state.tail = tail
+                state.bytes += sum(tail.sizes)
+            state.producers = recovered.producers.get(log) or None
+            ledger.logs[log] = ledger.visible[log] = state
+            ledger.classify(state)
+            if entry.start:
+                ledger.starts[log] = entry.start
+                self.measure(state)
+        self.deleted_lately.update(log for log in recovered.tails if log not in ledger.logs)
+        self._take_transactions(recovered)
+
+    def _take_transactions(self, recovered: Recovered) -> None:
+        ledger = self.ledger
+        for key, value in recovered.scopes.get(scopes.TRANSACTIONS, {}).items():
+            log, producer = scopes.decode_pair_key(key)
+            if (state := ledger.logs.get(log)) is not None:
+                first = scopes.decode_number(value)
+                if state.open is None:
+                    state.open = {}
+                state.open[producer] = first
+                state.visible_transactions().begin(producer, first)
+        for key, value in sorted(recovered.scopes.get(scopes.ABORTED, {}).items()):
+            log, marker = scopes.decode_pair_key(key)
+            if (state := ledger.logs.get(log)) is not None:
+                producer, first = scopes.decode_pair(value)
+                transactions = state.visible_transactions()
+                held = transactions.open.pop(producer, None)
+                transactions.begin(producer, first)
+                transactions.end(producer, marker, commit=False)
+                if held is not None:
+                    transactions.begin(producer, held)
+
+    # The contract
+
+    def commit(self, commits: Sequence[Commit]) -> Answer[list[CommitResult]]:
+        """As the contract says; refused while merging is too far behind."""
+        if len(self.sealed) > self.settings.unmerged_files_max:
+            return Answer.failed(Overloaded(f"{len(self.sealed)} files wait to be merged"))
+        return super().commit(commits)
+
+    def read(self, log: int, offset: int, max_bytes: int, hint: ReadHint = ReadHint.TAIL) -> Answer[ReadResult]:
+        """Batches from `offset` on."""
+        return self._reader.read(self.ledger.visible.get(log), log, offset, max_bytes, hint)
+
+    def offset_at(self, log: int, place: Place) -> Answer[Found]:
+        """Find a position."""
+        state = self.ledger.visible.get(log)
+        if state is None:
+            return Answer.failed(UnknownLog(f"log {log}"))
+        return self._edge(state, place) or self._reader.find(state, place)
+
+    def maintain(self, budget: Budget) -> Answer[MaintainReport]:
+        """Do what is due."""
+        if self._failure is not None or self._closing:
+            return Answer.failed(self._failure or EngineClosed("the engine is closed"))
+        return self._maintenance.maintain(budget)
+
+    # Groups
+
+    def commit_own(self, items: list[StateItem]) -> Answer[None]:
+        """Change the engine's own state, synced whatever the policy: files depend on it."""
+        answer: Answer[None] = Answer()
+        if self._failure is not None or self._closing:
+            answer.fail(self._failure or EngineClosed("the engine is closed"))
+            return answer
+        for scope, key, value in items:
+            self.ledger.mutate(scope, key, value, self._open)
+        self._open.rank = FLUSH_SYNC
+        self._answer_when_durable(answer, None)
+        return answer
+
+    def _submit(self, group: PendingGroup) -> None:
+        self.writer.write(group, self._written)
+        active = self.writer.active
+        self.files.wal[active.generation] = active
+
+    def _written(self, group: PendingGroup, generation: int, position: int) -> None:
+        self._place = place_of(generation, position)
+        self._durable(group)
+        if not group.empty:
+            self._proof_due = True
+            self._last_group = self.runtime.monotonic()
+            if self._proof_timer is None and self._closed is None:
+                self._proof_timer = self.runtime.call_later(self.settings.proof_idle_ms / 1000, self._prove_if_idle)
+
+    def _show_batches(self, group: PendingGroup) -> None:
+        place = self._place
+        for buffer in group.body:
+            self._cache.put(place, buffer)
+            place += len(buffer)
+        if group.refs:
+            self._show_with_refs(group)
+            return
+        place = self._place
+        for _, base, time, size, count, _, _, state, _ in group.entries:
+            tail = state.tail
+            if tail is None:
+                tail = state.tail = LogTail()
+            tail.bases.append(base)
+            tail.places.append(place)
+            tail.sizes.append(size)
+            tail.times.append(time)
+            place += size
+            state.end = base + count
+            state.bytes += size
+            if state.watchers is not None:
+                self._note(state)
+
+    def _show_with_refs(self, group: PendingGroup) -> None:
+        """A log may get batches and references in one group: both in the order of their offsets."""
+        place = self._place
+        places: list[int] = []
+        shown: list[tuple[int, int, int, int, int, LogState, bool]] = []
+        for _, base, time, size, count, _, _, state, _ in group.entries:
+            places.append(place)
+            shown.append((base, place, size, time, count, state, False))
+            place += size
+        for _, base, time, _, _, size, count, _, state, index in group.refs:
+            shown.append((base, places[index], size, time, count, state, True))
+        shown.sort(key=itemgetter(0))
+        for base, place, size, time, count, state, is_ref in shown:
+            if state.tail is None:
+                state.tail = LogTail()
+            (state.tail.append_ref if is_ref else state.tail.append)(base, place, size, time)
+            state.end = base + count
+            state.bytes += size
+            if state.watchers is not None:
+                self._note(state)
+
+    def _sealed(self, wal_file: WalFile) -> None:
+        self.sealed.append(wal_file)
+        if len(self.sealed) >= self.settings.merge_files_min and not self._closing:
+            self.runtime.call_soon(self._merge_soon)
+
+    def _merge_soon(self) -> None:
+        if self._failure is None and not self._closing:
+            self._maintenance.maintain(Budget())
+
+    def _prove_if_idle(self) -> None:
+        """An idle log's last group is proven by an empty one: from then on damage to it is told from a torn tail."""
+        self._proof_timer = None
+        if self._failure is not None or self._closed is not None or not self._proof_due:
+            return
+        idle = self.runtime.monotonic() - self._last_group >= self.settings.proof_idle_ms / 1000
+        if idle and self._in_flight is None and self._open.empty and not self._full:
+            self._prove()
+        else:
+            self._proof_timer = self.runtime.call_later(self.settings.proof_idle_ms / 1000, self._prove_if_idle)
+
+    def _prove(self) -> None:
+        self._proof_due = False
+        group = PendingGroup()
+        group.rank = FLUSH_SYNC
+        self._in_flight = group
+        if self.writer.proven < self.writer.last_sequence:
+            self.writer.sync(lambda: self._submit(group))
+        else:
+            self._submit(group)
+
+    # Logs
+
+    def measure(self, state: LogState) -> None:
+        """Count the bytes of a log anew."""
+        start = state.visible_start
+        state.bytes = sum(stretch.size for stretch in self.files.stretches(state, start) if stretch.next > start)
+
+    def _trimmed(self, state: LogState) -> None:
+        self.trims += 1
+        self.measure(state)
+
+    def _forget_log(self, state: LogState) -> None:
+        super()._forget_log(state)
+        self.trims += 1
+        self.deleted_lately.add(state.log)
+
+    # Ends
+
+    def on_failure(self, callback: Callable[[BaseException], None]) -> None:
+        """Be told when a write or sync has failed: the broker must stop."""
+        self._failure_callbacks.append(callback)
+
+    def _failed(self, failure: EngineFailed) -> None:
+        self._fail(failure)
+        for callback in self._failure_callbacks:
+            callback(failure)
+
+    def close(self) -> Answer[None]:
+        """Take no more commits, finish those under way, prove the last group, let the directory go."""
+        if self._closed is not None:
+            return self._closed
+        self._closing = True
+        self._closed = closed = Answer[None]()
+        if self._proof_timer is not None:
+            self._proof_timer.cancel()
+        pending: Answer[None] = Answer()
+
+        def prove(_: Answer[None]) -> None:
+            if self._failure is None and self._proof_due:
+                self._prove()
+                assert self._in_flight is not None
+                done: Answer[None] = Answer()
+                self._in_flight.answers.append((done, None))
+                done.on_done(lambda _: self.jobs.close(release))
+            else:
+                self.jobs.close(release)
+
+        def release() -> None:
+            for file in (*self.files.wal.values(), *self.files.runs.values()):
+                file.when_free(file.file.close)
+            if self._lock is not None:
+                self._lock.release()
+            closed.resolve(None)
+
+        pending.on_done(prove)
+        # A merge under way writes into the directory: it must have ended before another engine may open it.
+        self._maintenance.when_idle(lambda: self._answer_when_durable(pending, None))
+        return closed
+
+    def metrics(self) -> dict[str, float]:
+        """Facts for operators."""
+        return {
+            "logs": len(self.ledger.visible),
+            "wal_files_sealed": len(self.sealed),
+            "wal_files_spare": self.writer.spares,
+            "runs": len(self.files.runs),
+            "run_bytes": sum(sum(run.index.bytes) for run in self.files.runs.values()),
+            "cache_bytes": self._cache.bytes,
+            "pending_bytes": self._submitted_bytes + self._open.bytes,
+            "groups": self.writer.last_sequence,
+            "disk_free_bytes": self._maintenance.space.free,
+            "appends_refused": float(self.ledger.full),
+            "corrupt": float(self._maintenance.damage is not None),
+        }

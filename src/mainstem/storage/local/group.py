@@ -1,0 +1,118 @@
+"""A group as it is found in a file: what recovery, merge and inspection read."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from mainstem.storage.local.frame import (
+    COMMIT,
+    DATA,
+    REF,
+    STATE,
+    BadFrame,
+    DataHead,
+    Frame,
+    RefHead,
+    StateItem,
+    column_bytes,
+    decode_commit_head,
+    decode_data_head,
+    decode_frame,
+    decode_ref_head,
+    decode_state_head,
+    pad_to_sector,
+)
+
+_BATCH_START = struct.Struct(">qiibI")
+_BATCH_CRC_FROM = 21
+
+
+class BadGroup(Exception):
+    """No whole, good group begins here."""
+
+    def __init__(self, position: int, what: str, logs: tuple[int, ...] = ()) -> None:
+        super().__init__(what)
+        self.position = position
+        self.what = what
+        self.logs = logs
+
+
+class StoredGroup(NamedTuple):
+    """One group of the write-ahead log, checked whole."""
+
+    position: int
+    end: int
+    """Position of the next group."""
+    sequence: int
+    proven: int
+    time_ms: int
+    data: DataHead | None
+    data_position: int
+    """Where the first batch lies."""
+    refs: RefHead | None
+    state: list[StateItem]
+    frames: list[Frame]
+
+
+def check_batches(content: memoryview, frame: Frame, head: DataHead) -> None:
+    """Every batch must be what the head says: base offset, size, magic and checksum."""
+    position = frame.body_position
+    if sum(head.sizes) != frame.body_bytes:
+        raise BadGroup(frame.position, "batches do not fill the frame", tuple(sorted(set(head.logs))))
+    unpack = _BATCH_START.unpack_from
+    for log, base, size, crc in zip(head.logs, head.bases, head.sizes, head.crcs, strict=True):
+        end = position + size
+        if size < _BATCH_CRC_FROM:
+            raise BadGroup(position, "batch is too short", (log,))
+        stored_base, length, epoch, magic, stored_crc = unpack(content, position)
+        if stored_base != base or length != size - 12 or epoch or magic != 2 or stored_crc != crc:
+            raise BadGroup(position, "batch header does not match", (log,))
+        if crc32c(content[position + _BATCH_CRC_FROM : end]) != crc:
+            raise BadGroup(position, "batch checksum does not match", (log,))
+        position = end
+
+
+def decode_group(content: memoryview, position: int, generation: int, sequence: int) -> StoredGroup:
+    """The group with this number at this position of a file's content; raises BadGroup."""
+    frames: list[Frame] = []
+    data: DataHead | None = None
+    refs: RefHead | None = None
+    state: list[StateItem] = []
+    data_position = 0
+    at = position
+    last_kind = 0
+    logs: tuple[int, ...] = ()
+    try:
+        while True:
+            frame = decode_frame(content, at, generation)
+            if frame.sequence != sequence:
+                raise BadGroup(at, f"group {frame.sequence} where {sequence} must be", logs)
+            if frame.kind <= last_kind:
+                raise BadGroup(at, "frames out of order", logs)
+            last_kind = frame.kind
+            if frame.kind == DATA:
+                data = decode_data_head(frame.head)
+                logs = tuple(sorted(set(data.logs)))
+                check_batches(content, frame, data)
+                data_position = frame.body_position
+            elif frame.kind == REF:
+                refs = decode_ref_head(frame.head)
+            elif frame.kind == STATE:
+                state = decode_state_head(frame.head)
+            else:
+                assert frame.kind == COMMIT
+                commit = decode_commit_head(frame.head)
+                if commit.frames != len(frames) or commit.crc != crc32c(column_bytes("I", [f.crc for f in frames])):
+                    raise BadGroup(at, "commit frame does not match its group", logs)
+                frames.append(frame)
+                end = frame.end + pad_to_sector(frame.end)
+                return StoredGroup(
+                    position, end, sequence, frame.proven, commit.time_ms, data, data_position, refs, state, frames
+                )
+            frames.append(frame)
+            at = frame.end
+    except BadFrame as error:
+        raise BadGroup(at, str(error), logs) from error

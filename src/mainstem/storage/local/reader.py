@@ -1,0 +1,291 @@
+"""Reading batches: from the cache at once, from files in the read lane, verified before anybody sees them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import TypeVar, cast
+
+from crc32c import crc32c
+
+from mainstem.model.errors import CorruptData, OffsetOutOfRange, UnknownLog
+from mainstem.storage.answer import Answer
+from mainstem.storage.contract import (
+    Buffer,
+    Edge,
+    Found,
+    KeyAfter,
+    Place,
+    ReadHint,
+    ReadResult,
+    TimeAfter,
+)
+from mainstem.storage.local.file_set import FileSet, Stretch
+from mainstem.storage.local.key_index import key_hash
+from mainstem.storage.local.settings import EngineSettings
+from mainstem.storage.local.tail import TailCache
+from mainstem.storage.log_state import LogState
+from mainstem.storage.record_search import NOT_FOUND, find_key, find_newest, find_time
+from mainstem.storage.runtime import Runtime
+from mainstem.wire.record_batch import CRC_FROM
+
+STRETCHES_PER_READ_MAX = 4096
+READ_STEP_BYTES = 4 << 20
+J = TypeVar("J")
+R = TypeVar("R")
+
+_START = struct.Struct(">qiibI")
+_BASE = struct.Struct(">q")
+_DELTA_AT = 23
+_DELTA = struct.Struct(">i")
+
+
+class Reader:
+    """Reads of one engine."""
+
+    def __init__(self, runtime: Runtime, settings: EngineSettings, files: FileSet, cache: TailCache) -> None:
+        self._runtime = runtime
+        self._settings = settings
+        self._files = files
+        self._cache = cache
+
+    def read(self, state: LogState | None, log: int, offset: int, max_bytes: int, hint: ReadHint) -> Answer[ReadResult]:
+        """Batches from `offset` on, as the contract says."""
+        if state is None:
+            return Answer.failed(UnknownLog(f"log {log}"))
+        start, end = state.visible_start, state.end
+        if not start <= offset <= end:
+            return Answer.failed(OffsetOutOfRange(offset, start, end))
+        if offset == end or max_bytes <= 0:
+            return Answer.of(_result(state, [], offset, offset))
+        tail = state.tail
+        if tail is not None and tail.bases and offset >= tail.bases[0]:
+            cached = self._read_cached(state, offset, max_bytes)
+            if cached is not None:
+                return Answer.of(cached)
+        return self._read_files(state, offset, max_bytes, hint)
+
+    def _read_cached(self, state: LogState, offset: int, max_bytes: int) -> ReadResult | None:
+        tail = state.tail
+        assert tail is not None
+        bases, places, sizes, refs = tail.bases, tail.places, tail.sizes, tail.refs
+        index = first = tail.index_of(offset)
+        count = len(bases)
+        taken: list[Buffer] = []
+        total = 0
+        while index < count:
+            place = places[index]
+            found = self._cache.find(place)
+            if found is None or (taken and total + sizes[index] > max_bytes):
+                break
+            start, buffer = found
+            if refs is not None and bases[index] in refs:
+                size = sizes[index]
+                taken.append(_with_base(memoryview(buffer)[place - start : place - start + size], bases[index]))
+                total += size
+                index += 1
+                continue
+            # Batches that lie side by side are one stretch: one slice for all of them.
+            end, limit = place, place + max(max_bytes - total, sizes[index])
+            last = start + len(buffer)
+            while index < count and places[index] == end and end + sizes[index] <= limit and end < last:
+                if refs is not None and bases[index] in refs:
+                    break
+                end += sizes[index]
+                index += 1
+            taken.append(memoryview(buffer)[place - start : end - start])
+            total += end - place
+        if index == first:
+            return None
+        return _result(state, taken, offset, bases[index] if index < count else state.end)
+
+    def _read_files(self, state: LogState, offset: int, max_bytes: int, hint: ReadHint) -> Answer[ReadResult]:
+        # A reader of history is given a whole block more rather than a part of one: cutting costs a look at every batch.
+        limit = min(max_bytes, self._settings.read_bytes_max)
+        stretches: list[Stretch] = []
+        total = 0
+        for stretch in islice(self._files.stretches(state, offset), STRETCHES_PER_READ_MAX):
+            if stretches and total + stretch.size > limit:
+                break
+            stretches.append(stretch)
+            total += stretch.size
+        if not stretches:
+            # Nothing is left between here and the end: compaction has removed it.
+            return Answer.of(_result(state, [], offset, state.end))
+
+        def job() -> tuple[list[Buffer], int]:
+            batches: list[Buffer] = list(read_stretches(stretches, state.log))
+            return _cut(batches, stretches, offset, limit)
+
+        def finish(value: tuple[list[Buffer], int]) -> ReadResult:
+            return _result(state, value[0], offset, value[1])
+
+        return self._run(stretches, job, finish)
+
+    def find(self, state: LogState, place: Place) -> Answer[Found]:
+        """A position that needs a look at records."""
+        start = state.visible_start
+        if isinstance(place, TimeAfter):
+            wanted = place.timestamp_ms
+            stretches = [s for s in self._files.stretches(state, start) if s.time >= wanted]
+            return self._search(state.log, stretches, lambda batches: find_time(batches, wanted, start))
+        if isinstance(place, KeyAfter):
+            return self._find_key(state, place, start)
+        assert place is Edge.NEWEST
+        everything = list(self._files.stretches(state, start))
+        newest = max((s.time for s in everything), default=-1)
+        # Times of stretches are upper bounds: a batch may hold less than its stretch, never more.
+        stretches = [s for s in everything if s.time >= newest]
+        return self._search(state.log, stretches, lambda batches: find_newest(batches, start))
+
+    def _find_key(self, state: LogState, place: KeyAfter, start: int) -> Answer[Found]:
+        lowest = max(place.offset, start)
+        stretches = [
+            s for s in self._files.stretches(state, lowest) if place.since_ms is None or s.time >= place.since_ms
+        ]
+        if not state.config.key_index or not stretches:
+            return self._search(state.log, stretches, lambda batches: find_key(batches, place, start))
+        log, wanted = state.log, key_hash(place.key)
+        parts = [part for part in self._files.view(log) if part.next > lowest]
+
+        def job() -> Found:
+            # Runs written before the index was asked for have none: all of theirs stays a candidate.
+            indexed: set[int] = set()
+            offsets: list[int] = []
+            for part in parts:
+                if part.run.index.is_key_indexed(log):
+                    indexed.add(id(part.run))
+                    offsets += part.run.index.key_lookup(part.run.file, log, wanted)
+            candidates = [
+                s
+                for s in stretches
+                if id(s.file) not in indexed or any(s.first <= offset < s.next for offset in offsets)
+            ]
+            return find_key(_single_batches(read_stretches(candidates, log)), place, start)
+
+        return self._run(stretches, job, lambda found: found)
+
+    def _search(self, log: int, stretches: list[Stretch], search: Callable[[Iterable[Buffer]], Found]) -> Answer[Found]:
+        if not stretches:
+            return Answer.of(NOT_FOUND)
+        return self._run(
+            stretches, lambda: search(_single_batches(read_stretches(stretches, log))), lambda found: found
+        )
+
+    def _run(self, stretches: list[Stretch], job: Callable[[], J], finish: Callable[[J], R]) -> Answer[R]:
+        """Do a job in the read lane, with its files pinned."""
+        answer: Answer[R] = Answer()
+        pinned = {id(s.file): s.file for s in stretches}
+        for file in pinned.values():
+            file.pin()
+
+        def done(value: J | None, error: BaseException | None) -> None:
+            for file in pinned.values():
+                file.unpin()
+            if error is not None:
+                answer.fail(error)
+            else:
+                answer.resolve(finish(cast(J, value)))
+
+        self._runtime.read(job, done)
+        return answer
+
+
+def _result(state: LogState, batches: list[Buffer], offset: int, next_offset: int) -> ReadResult:
+    transactions = state.transactions
+    aborted = transactions.aborted_between(offset, next_offset) if transactions and batches else ()
+    return ReadResult(batches, state.visible_start, state.end, state.stable, next_offset, aborted, state.bytes)
+
+
+def _with_base(batch: Buffer, base: int) -> bytearray:
+    copy = bytearray(batch)
+    _BASE.pack_into(copy, 0, base)
+    return copy
+
+
+def read_stretches(stretches: Iterable[Stretch], log: int) -> Iterator[Buffer]:
+    """The bytes of stretches, verified; neighbours in one read. Blocks, in a thread of the read lane."""
+    run: list[Stretch] = []
+    size = 0
+    for stretch in stretches:
+        if run and (
+            stretch.file is not run[-1].file
+            or stretch.position != run[-1].position + run[-1].size
+            or size + stretch.size > READ_STEP_BYTES
+        ):
+            yield from _read_neighbours(run, size, log)
+            run, size = [], 0
+        run.append(stretch)
+        size += stretch.size
+    if run:
+        yield from _read_neighbours(run, size, log)
+
+
+def _read_neighbours(run: list[Stretch], size: int, log: int) -> Iterator[Buffer]:
+    file = run[0].file.file
+    start = run[0].position
+    data = file.read(size, start)
+    if len(data) != size:
+        raise CorruptData(file.path, start, f"{size} bytes must be here, {len(data)} are", (log,))
+    view = memoryview(data)
+    patched = False
+    for stretch in run:
+        at = stretch.position - start
+        part = view[at : at + stretch.size]
+        if stretch.crc >= 0:
+            if crc32c(part) != stretch.crc:
+                raise CorruptData(file.path, stretch.position, "block checksum does not match", (log,))
+        else:
+            _check_batch(part, stretch, file.path, log)
+            patched = patched or stretch.base >= 0
+    if not patched:
+        yield view
+        return
+    for stretch in run:
+        at = stretch.position - start
+        part = view[at : at + stretch.size]
+        yield _with_base(part, stretch.base) if stretch.base >= 0 else part
+
+
+def _check_batch(batch: memoryview, stretch: Stretch, path: str, log: int) -> None:
+    base, length, _, magic, crc = _START.unpack_from(batch)
+    good = magic == 2 and length == stretch.size - 12 and (base == stretch.first or stretch.base >= 0)
+    if not good or crc32c(batch[CRC_FROM:]) != crc:
+        raise CorruptData(path, stretch.position, "batch does not match its checksum or place", (log,))
+
+
+def _single_batches(buffers: Iterable[Buffer]) -> Iterator[Buffer]:
+    for buffer in buffers:
+        view = memoryview(buffer)
+        at = 0
+        while at < len(view):
+            size = _START.unpack_from(view, at)[1] + 12
+            yield view[at : at + size]
+            at += size
+
+
+def _cut(buffers: list[Buffer], stretches: list[Stretch], offset: int, limit: int) -> tuple[list[Buffer], int]:
+    """Drop batches below the offset, and those beyond the limit where a single stretch is larger than it."""
+    if stretches[0].first < offset:
+        view = memoryview(buffers[0])
+        at = 0
+        while True:
+            base, length, *_ = _START.unpack_from(view, at)
+            if base + _DELTA.unpack_from(view, at + _DELTA_AT)[0] >= offset:
+                break
+            at += length + 12
+        buffers[0] = view[at:]
+    if len(stretches) > 1 or len(buffers[0]) <= limit:
+        return buffers, stretches[-1].next
+    view = memoryview(buffers[0])
+    at = 0
+    next_offset = offset
+    while at < len(view):
+        base, length, *_ = _START.unpack_from(view, at)
+        size = length + 12
+        if at and at + size > limit:
+            break
+        next_offset = base + _DELTA.unpack_from(view, at + _DELTA_AT)[0] + 1
+        at += size
+    return [view[:at]], next_offset

@@ -1,0 +1,84 @@
+"""Files that readers may be reading: what is pinned is neither recycled nor closed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mainstem.storage.disk import DiskFile
+from mainstem.storage.local.run_file import RunIndex
+
+WAL_SUFFIX = ".wal"
+RUN_SUFFIX = ".run"
+
+
+def wal_name(generation: int) -> str:
+    """Name of a file of the write-ahead log."""
+    return f"{generation:016x}{WAL_SUFFIX}"
+
+
+def run_name(run: int) -> str:
+    """Name of a run."""
+    return f"{run:016x}{RUN_SUFFIX}"
+
+
+class StoredFile:
+    """An open file with the number of reads that are under way on it. Engine's thread only."""
+
+    __slots__ = ("_pins", "_when_free", "file")
+
+    def __init__(self, file: DiskFile) -> None:
+        self.file = file
+        self._pins = 0
+        self._when_free: Callable[[], None] | None = None
+
+    def pin(self) -> None:
+        """A read begins."""
+        self._pins += 1
+
+    def unpin(self) -> None:
+        """A read has ended."""
+        self._pins -= 1
+        if self._pins == 0 and self._when_free is not None:
+            action, self._when_free = self._when_free, None
+            action()
+
+    def when_free(self, action: Callable[[], None]) -> None:
+        """Call, now or later, when no read is under way; no new one may begin."""
+        if self._pins == 0:
+            action()
+        else:
+            self._when_free = action
+
+
+class WalFile(StoredFile):
+    """A file of the write-ahead log."""
+
+    __slots__ = ("end", "first", "generation", "last")
+
+    def __init__(self, file: DiskFile, generation: int, first: int, last: int, end: int) -> None:
+        super().__init__(file)
+        self.generation = generation
+        self.first = first
+        self.last = last
+        """Number of its last group; first - 1 while it has none."""
+        self.end = end
+        """Position after its last group."""
+
+
+class RunFile(StoredFile):
+    """A live run with its index."""
+
+    __slots__ = ("adopted", "ages", "checked", "dead_bytes", "directory", "index")
+
+    def __init__(
+        self, file: DiskFile, index: RunIndex, directory: str, adopted: int | None, ages: tuple[int, int]
+    ) -> None:
+        super().__init__(file)
+        self.index = index
+        self.directory = directory
+        self.adopted = adopted
+        self.ages = ages
+        """First and last group of the write-ahead log from which it came."""
+        self.dead_bytes = 0
+        self.checked = 0
+        """Of which count of trims `dead_bytes` speaks."""

@@ -1,0 +1,113 @@
+"""The newest batches of each log: where they lie in the write-ahead log, and the cache that saves reading them.
+
+A place is one number, generation << 32 | position, so that places of one log ascend and a stretch of merged ones is cut off by
+bisection.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+
+from mainstem.storage.contract import Buffer
+
+POSITION_BITS = 32
+POSITION_MASK = (1 << POSITION_BITS) - 1
+WAL_FILE_BYTES_LIMIT = 1 << POSITION_BITS
+CACHE_GONE_MAX = 1024
+"""Entries that may be gone before the lists are cut."""
+
+
+def place_of(generation: int, position: int) -> int:
+    """Where in which file."""
+    return generation << POSITION_BITS | position
+
+
+class LogTail:
+    """Batches of one log that are not merged yet: columns, because there may be millions."""
+
+    __slots__ = ("bases", "places", "refs", "sizes", "times")
+
+    def __init__(self) -> None:
+        self.bases = array("q")
+        self.places = array("Q")
+        self.sizes = array("I")
+        self.times = array("q")
+        self.refs: set[int] | None = None
+        """Base offsets of entries that are references: their bytes carry another log's base offset."""
+
+    def append(self, base: int, place: int, size: int, time: int) -> None:
+        """Add the next batch."""
+        self.bases.append(base)
+        self.places.append(place)
+        self.sizes.append(size)
+        self.times.append(time)
+
+    def append_ref(self, base: int, place: int, size: int, time: int) -> None:
+        """Add a batch whose bytes are another log's."""
+        self.append(base, place, size, time)
+        if self.refs is None:
+            self.refs = set()
+        self.refs.add(base)
+
+    def index_of(self, offset: int) -> int:
+        """Index of the batch that contains the offset, given that it is not below the first."""
+        return bisect_right(self.bases, offset) - 1
+
+    def drop_before(self, place: int) -> int:
+        """Forget batches that lie before a place; answers how many."""
+        count = bisect_left(self.places, place)
+        if count:
+            if self.refs is not None:
+                self.refs.difference_update(self.bases[:count])
+                self.refs = self.refs or None
+            del self.bases[:count], self.places[:count], self.sizes[:count], self.times[:count]
+        return count
+
+
+class TailCache:
+    """The newest bodies of groups in memory, first in, first out.
+
+    A body is kept as it was written, with many small batches in one buffer: one entry per group, not per batch. The
+    limit counts what a buffer pins, not what it shows.
+    """
+
+    __slots__ = ("_buffers", "_bytes", "_bytes_max", "_costs", "_head", "_places")
+
+    def __init__(self, bytes_max: int) -> None:
+        self._places: list[int] = []
+        self._buffers: list[Buffer] = []
+        self._costs: list[int] = []
+        self._head = 0
+        """Entries before it have gone."""
+        self._bytes = 0
+        self._bytes_max = bytes_max
+
+    def put(self, place: int, buffer: Buffer) -> None:
+        """Keep what was written at a place above all others, and let older ones go."""
+        cost = len(buffer.obj) if type(buffer) is memoryview else len(buffer)  # type: ignore[arg-type]
+        self._places.append(place)
+        self._buffers.append(buffer)
+        self._costs.append(cost)
+        self._bytes += cost
+        while self._bytes > self._bytes_max:
+            head = self._head
+            self._bytes -= self._costs[head]
+            self._buffers[head] = b""
+            self._head = head + 1
+        if self._head > CACHE_GONE_MAX and self._head * 2 > len(self._places):
+            del self._places[: self._head], self._buffers[: self._head], self._costs[: self._head]
+            self._head = 0
+
+    def find(self, place: int) -> tuple[int, Buffer] | None:
+        """Where the buffer that holds a place begins, and the buffer; None when it is not here."""
+        index = bisect_right(self._places, place, self._head) - 1
+        if index < self._head:
+            return None
+        start, buffer = self._places[index], self._buffers[index]
+        return (start, buffer) if place < start + len(buffer) else None
+
+    @property
+    def bytes(self) -> int:
+        """What it pins now."""
+        return self._bytes

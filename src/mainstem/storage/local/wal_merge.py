@@ -1,0 +1,193 @@
+"""Sealed files of the write-ahead log into runs sorted by retention class, log and offset, and into one state run."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+
+from crc32c import crc32c
+
+from mainstem.model.errors import CorruptData
+from mainstem.storage.contract import Buffer
+from mainstem.storage.disk import Disk
+from mainstem.storage.local.key_index import KeyTableBuilder
+from mainstem.storage.local.merge_job import MergeJob, MergeOutcome
+from mainstem.storage.local.run_series import BlockPacker, RunSeries, collect_keys
+from mainstem.storage.local.run_writer import AdoptedRun
+from mainstem.storage.local.sealed_file import Producers, Reference, SealedFile, read_sealed_file
+from mainstem.storage.local.state_fold import FIRST_GROUP, StateFold
+from mainstem.storage.local.state_run import write_state_run
+
+LARGE_BATCH_BYTES = 1 << 16
+"""A batch of this size is read as well from where it is: sorting it would copy much and gain nothing."""
+ADOPT_LIVE_SHARE_MIN = 0.5
+"""A file with less alive is not adopted: as a run it would have to be rewritten at once."""
+
+
+def merge_wal(disk: Disk, job: MergeJob) -> MergeOutcome:
+    """Do a job of kind `wal`. Raises CorruptData, and OSError; then nothing is left behind."""
+    series = RunSeries(disk, job)
+    fold = StateFold()
+    producers: Producers = {}
+    deleted = frozenset(job.deleted)
+    state_run: str | None = None
+    try:
+        # Files between two adopted ones are merged among themselves, so that for every log the runs of one job follow each other.
+        segment: list[SealedFile] = []
+        for wal_input in job.wal:
+            sealed = read_sealed_file(disk, wal_input)
+            if job.state_directory is not None:
+                fold.take(sealed.state)
+                sealed.fold_producers(producers)
+                sealed.state = []
+            sealed.sort(deleted, job.starts)
+            if job.adopt and _is_adoptable(sealed, job):
+                _write_segment(segment, job, series)
+                segment = []
+                _index_adopted(sealed, job, series)
+            else:
+                segment.append(sealed)
+        _write_segment(segment, job, series)
+        runs = series.complete()
+        # Last, because a state run counts from the moment it has its name.
+        if job.state_directory is not None and job.wal and job.wal[0].first <= job.wal[-1].last:
+            fold.take_producers(producers.items())
+            from_, to = job.wal[0].first, job.wal[-1].last
+            items = fold.items(from_beginning=from_ == FIRST_GROUP)
+            state_run = write_state_run(disk, job.state_directory, from_, to, job.now_ms, items)
+    except BaseException:
+        series.discard()
+        raise
+    return MergeOutcome(runs=runs, state_run=state_run)
+
+
+def _is_adoptable(sealed: SealedFile, job: MergeJob) -> bool:
+    if sealed.references or len({job.classes.get(log, 0) for log in sealed.by_log}) != 1:
+        return False
+    if max(sealed.sizes) < LARGE_BATCH_BYTES:
+        return False
+    sizes = sealed.live_sizes()
+    alive = sum(sizes)
+    large = sum(size for size in sizes if size >= LARGE_BATCH_BYTES)
+    return large >= job.adopt_share * alive and alive >= ADOPT_LIVE_SHARE_MIN * sealed.input.end
+
+
+def _index_adopted(sealed: SealedFile, job: MergeJob, series: RunSeries) -> None:
+    wal_input = sealed.input
+    retention_class = job.classes.get(next(iter(sealed.by_log)), 0)
+    adopted = series.adopt(wal_input.path, wal_input.generation, wal_input.end, retention_class)
+    key_indexed = frozenset(job.key_indexed)
+    for log in sorted(sealed.by_log):
+        _check_ascending(wal_input.path, log, *_offsets(sealed, sealed.by_log[log]))
+        _index_adopted_log(sealed, log, job.block_bytes, adopted, key_indexed=log in key_indexed)
+
+
+def _index_adopted_log(
+    sealed: SealedFile, log: int, block_bytes: int, adopted: AdoptedRun, *, key_indexed: bool
+) -> None:
+    bases, sizes, positions, times = sealed.bases, sealed.sizes, sealed.positions, sealed.times
+    indices = sealed.by_log[log]
+    table = KeyTableBuilder() if key_indexed else None
+    columns = adopted.columns
+    columns.begin_log(log, bases[indices[0]])
+    at = 0
+    while at < len(indices):
+        position = positions[indices[at]]
+        end = position
+        stop = at
+        time = -1
+        # A frame header lies between the batches of two groups, so that adjacent ones are of one body.
+        while stop < len(indices) and positions[indices[stop]] == end:
+            index = indices[stop]
+            if stop > at and end + sizes[index] - position > block_bytes:
+                break
+            end += sizes[index]
+            time = max(time, times[index])
+            stop += 1
+        last = indices[stop - 1]
+        data = sealed.content[position:end]
+        next_ = bases[last] + sealed.counts[last]
+        columns.add_block(bases[indices[at]], next_, time, position, len(data), crc32c(data), stop - at)
+        if table is not None:
+            collect_keys(table, data)
+        at = stop
+    if table is not None:
+        adopted.add_key_table(log, table)
+
+
+def _offsets(sealed: SealedFile, indices: Sequence[int]) -> tuple[list[int], list[int]]:
+    bases, counts = sealed.bases, sealed.counts
+    return [bases[index] for index in indices], [bases[index] + counts[index] for index in indices]
+
+
+def _check_ascending(path: str, log: int, bases: Sequence[int], nexts: Sequence[int]) -> None:
+    # dense offsets, the common case, are seen by comparing whole lists
+    if bases[1:] != nexts[:-1] and any(base < end for base, end in zip(bases[1:], nexts[:-1], strict=True)):
+        raise CorruptData(path, 0, "offsets overlap", (log,))
+
+
+def _write_segment(files: list[SealedFile], job: MergeJob, series: RunSeries) -> None:
+    """Write the live batches of consecutive files, sorted."""
+    logs = {log for file in files for log in file.by_log}
+    referring = {log for file in files for log in file.references}
+    classes = job.classes
+    for log in sorted(logs | referring, key=lambda log: (classes.get(log, 0), log)):
+        if log in referring:
+            _write_referring_log(files, log, job, series)
+        else:
+            _write_log([file for file in files if log in file.by_log], log, job, series)
+    series.finish_run()
+
+
+def _write_log(files: list[SealedFile], log: int, job: MergeJob, series: RunSeries) -> None:
+    """The common case, done by columns: no work per batch but slicing."""
+    bases: list[int] = []
+    nexts: list[int] = []
+    times: list[int] = []
+    batches: list[Buffer] = []
+    for file in files:
+        indices = file.by_log[log]
+        more_bases, more_nexts = _offsets(file, indices)
+        bases += more_bases
+        nexts += more_nexts
+        file_times, positions, sizes, content = file.times, file.positions, file.sizes, file.content
+        times += [file_times[index] for index in indices]
+        batches += [content[positions[index] : positions[index] + sizes[index]] for index in indices]
+    _check_ascending(files[0].input.path, log, bases, nexts)
+    series.begin_log(job.classes.get(log, 0), log, bases[0])
+    ends = list(accumulate(map(len, batches)))
+    count = len(batches)
+    first = written = 0
+    while first < count:
+        stop = max(bisect_right(ends, written + job.block_bytes, first), first + 1)
+        data = batches[first] if stop == first + 1 else b"".join(batches[first:stop])
+        series.add_block(bases[first], nexts[stop - 1], max(times[first:stop]), data, crc32c(data), stop - first)
+        first = stop
+        written = ends[stop - 1]
+    series.end_log(nexts[-1])
+
+
+def _write_referring_log(files: list[SealedFile], log: int, job: MergeJob, series: RunSeries) -> None:
+    """A log with references among its batches: each is copied when its turn comes, because together they may be huge."""
+    entries: list[tuple[int, SealedFile, int | Reference]] = []
+    for file in files:
+        entries += [(file.bases[index], file, index) for index in file.by_log.get(log, ())]
+        entries += [(reference.base, file, reference) for reference in file.references.get(log, ())]
+    entries.sort(key=lambda entry: entry[0])
+    series.begin_log(job.classes.get(log, 0), log, entries[0][0])
+    packer = BlockPacker(series, job.block_bytes)
+    covered = 0
+    for base, file, entry in entries:
+        if isinstance(entry, Reference):
+            next_, time = entry.next, entry.time
+            data: Buffer = file.resolve(entry)
+        else:
+            next_, time = base + file.counts[entry], file.times[entry]
+            data = file.batch(entry)
+        if base < covered:
+            raise CorruptData(file.input.path, 0, "offsets overlap", (log,))
+        covered = next_
+        packer.add(base, next_, time, data, None, 1)
+    packer.flush()
+    series.end_log(covered)

@@ -1,0 +1,334 @@
+"""Writing groups: encoding, rolling from file to file, the pool of prepared files, and when to sync.
+
+What to write where is decided on the engine's thread; the commit lane only executes it. A roll is part of the job of the
+first group of the new file: the old file is synced, the new one gets its name and header, durably, and only
+then the group is written.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import cast
+
+from mainstem.model.errors import EngineFailed
+from mainstem.storage.contract import Buffer
+from mainstem.storage.disk import Disk, DiskFile
+from mainstem.storage.local.file_jobs import FileJobs
+from mainstem.storage.local.frame import (
+    DATA,
+    REF,
+    SECTOR_BYTES,
+    STATE,
+    DataHead,
+    FileHeader,
+    RefHead,
+    encode_commit,
+    encode_data_head,
+    encode_file_header,
+    encode_frame,
+    encode_ref_head,
+    encode_state_head,
+    pad_to_sector,
+)
+from mainstem.storage.local.settings import EngineSettings
+from mainstem.storage.local.stored_file import WAL_SUFFIX, WalFile, wal_name
+from mainstem.storage.log_state import FLUSH_INTERVAL, FLUSH_OS, FLUSH_SYNC
+from mainstem.storage.pending_group import PendingGroup
+from mainstem.storage.runtime import Runtime, Timer
+
+log_output = logging.getLogger("mainstem.storage")
+
+PADDING = bytes(SECTOR_BYTES)
+JOINED_BYTES_MAX = 4096
+"""Bodies of smaller batches are joined before writing: a vector of many small pieces costs more than one copy."""
+
+
+class WalWriter:
+    """The write-ahead log's growing end."""
+
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        runtime: Runtime,
+        settings: EngineSettings,
+        directory: str,
+        node: bytes,
+        next_sequence: int,
+        next_generation: int,
+        spares: list[str],
+        jobs: FileJobs,
+        on_sealed: Callable[[WalFile], None],
+        on_failure: Callable[[EngineFailed], None],
+    ) -> None:
+        self._disk = disk
+        self._runtime = runtime
+        self._settings = settings
+        self._directory = directory
+        self._node = node
+        self._next_sequence = next_sequence
+        self._next_generation = next_generation
+        self._spares = deque(spares)
+        self._jobs = jobs
+        self._preparing = False
+        self._on_sealed = on_sealed
+        self._on_failure = on_failure
+        self.proven = next_sequence - 1
+        """Highest group known to be durable."""
+        self._unsynced_bytes = 0
+        self._sync_timer: Timer | None = None
+        self._failed = False
+        self.spare_names = 0
+        self.active = self._open_first()
+
+    # Files
+
+    def _open_first(self) -> WalFile:
+        wal_file, prepare = self._next_file()
+        prepare()
+        self.prepare_spares()
+        return wal_file
+
+    def _next_file(self) -> tuple[WalFile, Callable[[], None]]:
+        """The next file, and the work that makes it real on disk."""
+        generation, first = self._next_generation, self._next_sequence
+        self._next_generation += 1
+        target = f"{self._directory}/{wal_name(generation)}"
+        spare = self._spares.popleft() if self._spares else None
+        disk, size = self._disk, self._settings.wal_file_bytes
+        now_ms, node, directory = self._runtime.now_ms(), self._node, self._directory
+        wal_file = WalFile(cast(DiskFile, _NotOpenYet(target)), generation, first, first - 1, SECTOR_BYTES)
+        header = encode_file_header(FileHeader(generation, first, first - 1, node, now_ms))
+
+        def prepare() -> None:
+            if spare is None:
+                file = disk.open(target, create=True)
+                file.fill(size)
+            else:
+                disk.rename(spare, target)
+                file = disk.open(target)
+            file.write([header], 0)
+            file.sync()
+            disk.sync_directory(directory)
+            wal_file.file = file
+
+        return wal_file, prepare
+
+    def prepare_spares(self) -> None:
+        """Fill a file with zeros, off the commit lane, while fewer are in stock than wanted."""
+        if self._preparing or self._failed or len(self._spares) >= self._settings.wal_spare_files:
+            return
+        self._preparing = True
+        disk, size = self._disk, self._settings.wal_file_bytes
+        self.spare_names += 1
+        path = f"{self._directory}/spare-{self._next_generation:016x}-{self.spare_names}{WAL_SUFFIX}"
+
+        def fill() -> None:
+            file = disk.open(path, create=True)
+            try:
+                file.fill(size)
+                file.sync()
+            except OSError:
+                file.close()
+                disk.remove(path)
+                raise
+            file.close()
+
+        def done(error: BaseException | None) -> None:
+            self._preparing = False
+            if error is None:
+                self._spares.append(path)
+                self.prepare_spares()
+            elif not (isinstance(error, OSError) and error.errno == errno.ENOSPC):
+                self._fail(error)
+
+        self._jobs.run(fill, done)
+
+    @property
+    def last_sequence(self) -> int:
+        """Number of the newest group."""
+        return self._next_sequence - 1
+
+    @property
+    def spares(self) -> int:
+        """How many prepared files are in stock."""
+        return len(self._spares)
+
+    def recycle(self, wal_file: WalFile) -> None:
+        """Take a merged file back; surplus ones are removed."""
+        path, whole = wal_file.file.path, wal_file.file.size() >= self._settings.wal_file_bytes
+        wal_file.file.close()
+        if whole and len(self._spares) < self._settings.wal_spare_files + self._settings.merge_files_max:
+            self._spares.append(path)
+        else:
+            self._jobs.run(lambda: self._disk.remove(path), _note_failure)
+
+    def shed_spare(self) -> bool:
+        """Give a prepared file's space back to a full disk; the reserve of one is kept."""
+        if len(self._spares) <= 1:
+            return False
+        path = self._spares.pop()
+        self._jobs.run(lambda: self._disk.remove(path), _note_failure)
+        return True
+
+    # Groups
+
+    def write(self, group: PendingGroup, durable: Callable[[PendingGroup, int, int], None]) -> None:
+        """Put a group into the commit lane; `durable(group, generation, position of its first batch)` follows."""
+        settings = self._settings
+        sequence = group.sequence = self._next_sequence
+        wal_file = self.active
+        parts, size, data_offset = self._encode(group, wal_file.generation, sequence)
+        prepare: Callable[[], None] | None = None
+        sealed: WalFile | None = None
+        if wal_file.end + size > settings.wal_file_bytes and wal_file.last >= wal_file.first:
+            sealed = wal_file
+            wal_file, prepare = self._next_file()
+            self.active = wal_file
+            parts, size, data_offset = self._encode(group, wal_file.generation, sequence)
+        self._next_sequence += 1
+        position = wal_file.end
+        wal_file.end += size
+        wal_file.last = sequence
+        sync = self._must_sync(group, size)
+        old_file = None if sealed is None else sealed.file
+
+        def job() -> None:
+            if old_file is not None and prepare is not None:
+                old_file.sync()
+                prepare()
+            wal_file.file.write(parts, position)
+            if sync:
+                wal_file.file.sync()
+
+        def done(_: None, error: BaseException | None) -> None:
+            if error is not None:
+                self._fail(error)
+                return
+            if self._failed:
+                return
+            if sync:
+                self.proven = max(self.proven, sequence)
+            elif sealed is not None:
+                self.proven = max(self.proven, sealed.last)
+            if sealed is not None:
+                self._on_sealed(sealed)
+                self.prepare_spares()
+            durable(group, wal_file.generation, position + data_offset)
+
+        self._runtime.write(job, done)
+
+    def _encode(self, group: PendingGroup, generation: int, sequence: int) -> tuple[list[Buffer], int, int]:
+        """The bytes of a group, their number, and where in them the first batch lies."""
+        proven = self.proven
+        parts: list[Buffer] = []
+        crcs: list[int] = []
+        data_offset = 0
+        if group.entries:
+            logs, bases, times, sizes, counts, batch_crcs, flags, _, buffers = zip(*group.entries, strict=True)
+            body_bytes = sum(sizes)
+            head = encode_data_head(DataHead(logs, bases, times, sizes, counts, batch_crcs, flags))
+            frame, crc = encode_frame(DATA, head, body_bytes, generation, sequence, proven)
+            parts.append(frame)
+            crcs.append(crc)
+            data_offset = len(frame)
+            if not group.body:
+                group.body = (b"".join(buffers),) if body_bytes <= JOINED_BYTES_MAX * len(buffers) else buffers
+            parts += group.body
+        if group.refs:
+            columns = list(zip(*group.refs, strict=True))[:8]
+            frame, crc = encode_frame(REF, encode_ref_head(RefHead(*columns)), 0, generation, sequence, proven)
+            parts.append(frame)
+            crcs.append(crc)
+        if group.state:
+            frame, crc = encode_frame(STATE, encode_state_head(group.state), 0, generation, sequence, proven)
+            parts.append(frame)
+            crcs.append(crc)
+        parts.append(encode_commit(crcs, self._runtime.now_ms(), generation, sequence, proven))
+        size = sum(map(len, parts))
+        padding = pad_to_sector(size)
+        if padding:
+            parts.append(PADDING[:padding])
+        return parts, size + padding, data_offset
+
+    # Syncs
+
+    def _must_sync(self, group: PendingGroup, size: int) -> bool:
+        """Whether the group's job ends with a sync; if not, whether a later one is due."""
+        if group.rank == FLUSH_SYNC:
+            self._synced()
+            return True
+        self._unsynced_bytes += size
+        if group.rank == FLUSH_OS:
+            return False
+        assert group.rank == FLUSH_INTERVAL
+        after_ms, after_bytes = self._intervals(group)
+        if self._unsynced_bytes >= after_bytes:
+            self._synced()
+            return True
+        if self._sync_timer is None:
+            self._sync_timer = self._runtime.call_later(after_ms / 1000, self._sync_due)
+        return False
+
+    def _intervals(self, group: PendingGroup) -> tuple[int, int]:
+        settings = self._settings
+        after_ms, after_bytes = settings.flush_interval_ms, settings.flush_interval_bytes
+        for state in {entry[7] for entry in group.entries}:
+            config = state.config
+            if config.flush_interval_ms is not None:
+                after_ms = min(after_ms, config.flush_interval_ms)
+            if config.flush_interval_bytes is not None:
+                after_bytes = min(after_bytes, config.flush_interval_bytes)
+        return after_ms, after_bytes
+
+    def _synced(self) -> None:
+        self._unsynced_bytes = 0
+        if self._sync_timer is not None:
+            self._sync_timer.cancel()
+            self._sync_timer = None
+
+    def _sync_due(self) -> None:
+        self._sync_timer = None
+        if not self._failed:
+            self.sync(lambda: None)
+
+    def sync(self, then: Callable[[], None]) -> None:
+        """Make everything written so far durable."""
+        self._synced()
+        wal_file, sequence = self.active, self._next_sequence - 1
+
+        def done(_: None, error: BaseException | None) -> None:
+            if error is not None:
+                self._fail(error)
+                return
+            self.proven = max(self.proven, sequence)
+            then()
+
+        self._runtime.write(lambda: wal_file.file.sync(), done)
+
+    def _fail(self, error: BaseException) -> None:
+        # Never retried: after a failed sync nobody knows what the disk holds, and a second one may lie.
+        if not self._failed:
+            self._failed = True
+            failure = EngineFailed(f"writing to {self._directory} failed: {error}")
+            failure.__cause__ = error
+            self._on_failure(failure)
+
+
+def _note_failure(error: BaseException | None) -> None:
+    """A file that could not be removed is only a waste of space; recovery finds it again."""
+    if error is not None:
+        log_output.warning("a surplus file could not be removed: %s", error)
+
+
+class _NotOpenYet:
+    """Stands for a file until its job in the commit lane has opened it; nothing reads it before."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __getattr__(self, name: str) -> object:
+        raise AssertionError(f"{self.path} is not open yet ({name})")

@@ -1,0 +1,53 @@
+"""Finding a record in batches by time or key: the slow way, batch by batch. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mainstem.storage.contract import Buffer, Found, KeyAfter
+from mainstem.wire.record_batch import decode_keys, read_header
+
+NOT_FOUND = Found(-1)
+
+
+def find_time(batches: Iterable[Buffer], timestamp_ms: int, start: int) -> Found:
+    """The first record at or above `start` whose timestamp is at or after the given one."""
+    for batch in batches:
+        header = read_header(batch)
+        if header.max_timestamp < timestamp_ms or header.is_control or header.next_offset <= start:
+            continue
+        for offset, time, _, _ in decode_keys(batch):
+            if time >= timestamp_ms and offset >= start:
+                return Found(offset, time)
+    return NOT_FOUND
+
+
+def find_newest(batches: Iterable[Buffer], start: int) -> Found:
+    """The first record with the highest timestamp."""
+    best = NOT_FOUND
+    for batch in batches:
+        header = read_header(batch)
+        if header.max_timestamp <= best.timestamp_ms or header.is_control or header.next_offset <= start:
+            continue
+        for offset, time, _, _ in decode_keys(batch):
+            if time > best.timestamp_ms and offset >= start:
+                best = Found(offset, time)
+    return best
+
+
+def find_key(batches: Iterable[Buffer], place: KeyAfter, start: int) -> Found:
+    """The first record at or above both offsets with this key and a timestamp within the range."""
+    lowest = max(place.offset, start)
+    for batch in batches:
+        header = read_header(batch)
+        if header.next_offset <= lowest or header.is_control:
+            continue
+        for offset, time, key, _ in decode_keys(batch):
+            if key != place.key or offset < lowest:
+                continue
+            if place.since_ms is not None and time < place.since_ms:
+                continue
+            if place.until_ms is not None and time > place.until_ms:
+                continue
+            return Found(offset, time)
+    return NOT_FOUND

@@ -1,0 +1,1 @@
+"""Sockets: listeners, connections, limits and back-pressure. Knows no protocol by name."""

@@ -1,0 +1,256 @@
+"""One connection: moves bytes between a socket and a session, and keeps both within their bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Protocol, cast
+
+from mainstem.transport.receive_buffer import WAITING_BYTES_MAX, ChunkPool, ReceiveBuffer
+
+if TYPE_CHECKING:
+    from mainstem.transport.session import OpenSession, Session
+
+log = logging.getLogger(__name__)
+
+
+class Traffic:
+    """What went through the connections of a listener."""
+
+    __slots__ = ("accepted", "failed", "received_bytes", "reclaimed", "refused", "sent_bytes")
+
+    def __init__(self) -> None:
+        self.accepted = 0
+        self.refused = 0
+        self.reclaimed = 0
+        self.failed = 0
+        self.received_bytes = 0
+        self.sent_bytes = 0
+
+
+class Owner(Protocol):
+    """What a connection needs of its listener."""
+
+    traffic: Traffic
+    chunks: ChunkPool
+    open_session: OpenSession
+    write_buffer_bytes_max: int
+
+    @property
+    def beat(self) -> int:
+        """Counts the listener's rounds; stamps activity more cheaply than a clock."""
+
+    def admit(self, connection: Connection) -> bool:
+        """Whether one more connection is within the limit; it is counted then."""
+
+    def forget(self, connection: Connection) -> None:
+        """The connection is gone."""
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Receive, let the session work, send; stop receiving while the peer does not read or the session is full."""
+
+    def __init__(self, owner: Owner, loop: asyncio.AbstractEventLoop) -> None:
+        self._owner = owner
+        self._loop = loop
+        self._buffer = ReceiveBuffer(owner.chunks)
+        self._transport: asyncio.Transport
+        self._session: Session | None = None
+        self._reading = True
+        self._write_paused = False
+        self._wake_scheduled = False
+        self._input_ended = False
+        self._closing = False
+        self.active_beat = owner.beat
+        """When bytes last moved, in either direction."""
+
+    # What the event loop calls ---------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Open a session, or refuse the connection when there are too many."""
+        self._transport = cast(asyncio.Transport, transport)
+        if not self._owner.admit(self):
+            self._closing = True
+            self._transport.abort()
+            return
+        self._transport.set_write_buffer_limits(high=self._owner.write_buffer_bytes_max)
+        self._session = self._owner.open_session(self._wake)
+        self._proceed()  # Some protocols let the server speak first.
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes are to be put. `sizehint` is a fixed guess; the session knows better."""
+        session = self._session
+        return self._buffer.space(session.input_wanted or 1 if session is not None else 1)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Bytes have come."""
+        owner = self._owner
+        owner.traffic.received_bytes += nbytes
+        if self._closing:
+            self._buffer.settle()
+            return  # Lingering: what still comes is read, and dropped.
+        self.active_beat = owner.beat
+        self._buffer.received(nbytes)
+        self._proceed()
+
+    def eof_received(self) -> bool:
+        """The peer has ended its half; stay open while the session has something to say."""
+        self._input_ended = True
+        session = self._session
+        if session is None or self._closing:
+            return False
+        session.input_ended()
+        self._proceed()
+        return not session.finished
+
+    def pause_writing(self) -> None:
+        """The peer does not read: neither do we, so that its requests cannot pile up answers here."""
+        self._write_paused = True
+        self.active_beat = self._owner.beat
+        if self._session is not None:
+            self._session.output_paused()
+            self._adjust_reading(self._session)
+
+    def resume_writing(self) -> None:
+        """The peer has read."""
+        self._write_paused = False
+        self.active_beat = self._owner.beat
+        if self._session is not None:
+            self._session.output_resumed()
+            self._proceed()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let go of everything."""
+        self._closing = True
+        session, self._session = self._session, None
+        self._buffer.clear()
+        if session is not None:
+            session.closed()
+        self._owner.forget(self)
+
+    # What the listener calls -----------------------------------------------------------------------------------------
+
+    def time_passed(self, now: float) -> None:
+        """Hand the time on to the session, which wakes us if that moved it."""
+        self._buffer.settle(WAITING_BYTES_MAX)
+        if self._session is not None and not self._closing:
+            self._session.time_passed(now)
+
+    def drain(self) -> None:
+        """Finish what is in flight, then close."""
+        if self._session is not None and not self._closing:
+            self._session.drain()
+            self._proceed()
+
+    def reclaim(self) -> None:
+        """Close an idle connection; one whose peer does not read is cut."""
+        if self._transport.get_write_buffer_size():
+            self.abort()
+        else:
+            self._closing = True
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close now; what was not sent is lost."""
+        self._closing = True
+        self._transport.abort()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether silence is the peer's: nothing is owed to it, or it does not take what it is owed."""
+        return self._write_paused or self._session is None or not self._session.busy
+
+    @property
+    def is_lingering(self) -> bool:
+        """Whether all was said, sent and acknowledged to the kernel, and only the peer's end is awaited."""
+        return self._closing and self._transport.get_write_buffer_size() == 0
+
+    # -----------------------------------------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        # Folded into one write however many answers come in this turn of the loop; and never a call from within the
+        # session back into it.
+        if not self._wake_scheduled:
+            self._wake_scheduled = True
+            self._loop.call_soon(self._woken)
+
+    def _woken(self) -> None:
+        self._wake_scheduled = False
+        if self._session is not None and not self._closing:
+            self._proceed()
+
+    def _proceed(self) -> None:
+        """Let the session work as far as input and output allow, and send what it says."""
+        session = self._session
+        assert session is not None
+        try:
+            spoke = self._send(session)
+            spoke |= self._pump(session)
+        except Exception:
+            # A bug of ours met by this peer's bytes: it costs this connection, not the broker.
+            self._owner.traffic.failed += 1
+            log.exception("a session failed; its connection is closed")
+            self.abort()
+            return
+        if session.finished:
+            self._finish(spoke)
+        else:
+            self._adjust_reading(session)
+
+    def _pump(self, session: Session) -> bool:
+        buffer = self._buffer
+        spoke = False
+        while not self._write_paused and not session.finished:
+            wanted = session.input_wanted
+            size = len(buffer)
+            if wanted is None or size < wanted:
+                break
+            consumed = session.data_received(buffer.view())
+            buffer.consume(consumed)
+            if self._send(session):
+                spoke = True
+            elif not consumed:
+                wanted = session.input_wanted
+                assert session.finished or wanted is None or wanted > size, "neither progress nor a reason to wait"
+                break
+        buffer.settle()
+        return spoke
+
+    def _send(self, session: Session) -> bool:
+        output = session.take_output()
+        if not output:
+            return False
+        owner = self._owner
+        owner.traffic.sent_bytes += sum(map(len, output))
+        self.active_beat = owner.beat
+        self._transport.writelines(output)
+        return True
+
+    def _adjust_reading(self, session: Session) -> None:
+        reading = session.input_wanted is not None and not self._write_paused
+        if reading != self._reading and not self._closing and not self._input_ended:
+            self._reading = reading
+            if reading:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def _finish(self, spoke: bool) -> None:
+        """Close, in a way that lets the last words arrive.
+
+        Closing a socket with unread input makes the kernel reset the connection, and the peer may lose an answer
+        that is under way (RFC 9112, 9.6). So after last words our half is ended first, and the peer's is read until it
+        ends too; the listener bounds how long that may take.
+        """
+        if self._closing:
+            return
+        self._closing = True
+        self.active_beat = self._owner.beat
+        self._buffer.clear()
+        if self._input_ended or not spoke or not self._transport.can_write_eof():
+            self._transport.close()
+            return
+        self._transport.write_eof()
+        if not self._reading:
+            self._reading = True
+            self._transport.resume_reading()

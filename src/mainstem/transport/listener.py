@@ -1,0 +1,180 @@
+"""One listening socket and the connections that came through it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+from typing import TYPE_CHECKING, NoReturn
+
+import msgspec
+
+from mainstem.transport.address import Address
+from mainstem.transport.connection import Connection, Traffic
+
+if TYPE_CHECKING:
+    from mainstem.transport.receive_buffer import ChunkPool
+    from mainstem.transport.session import OpenSession
+
+log = logging.getLogger(__name__)
+
+BACKLOG = 1024
+BEAT_S_MAX = 1.0
+LINGER_BEATS = 2
+"""How long a peer that was told everything may take to close its half."""
+
+
+class ListenerLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What one listener may hold."""
+
+    connections_max: int
+    idle_timeout_ms: int
+    write_buffer_bytes_max: int
+
+
+class PortTaken(Exception):
+    """Somebody else listens there."""
+
+    def __init__(self, name: str, address: Address) -> None:
+        super().__init__(f"{name}={address}")
+        self.name = name
+        self.address = address
+
+
+class Listener:
+    """Accepts up to its limit, reclaims what is idle, drains in the end."""
+
+    def __init__(
+        self, name: str, address: Address, open_session: OpenSession, limits: ListenerLimits, chunks: ChunkPool
+    ) -> None:
+        self.name = name
+        self.address = address
+        self.open_session = open_session
+        self.chunks = chunks
+        self.traffic = Traffic()
+        self.write_buffer_bytes_max = limits.write_buffer_bytes_max
+        self.beat = 0
+        self._limits = limits
+        idle_s = limits.idle_timeout_ms / 1000
+        self._beat_s = min(BEAT_S_MAX, idle_s / 4)
+        self._idle_beats = round(idle_s / self._beat_s)
+        self._socket: socket.socket | None = None
+        self._server: asyncio.Server | None = None
+        self._heart: asyncio.TimerHandle | None = None
+        self._connections: set[Connection] = set()
+        self._all_gone = asyncio.Event()
+        self._was_full = False
+        self._draining = False
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._connections)
+
+    def bind(self) -> None:
+        """Take the port without listening yet; a port of 0 becomes the one that was taken. Raises PortTaken, OSError."""
+        family, kind, protocol, _, target = socket.getaddrinfo(
+            self.address.host, self.address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        bound = socket.socket(family, kind, protocol)
+        try:
+            # Without it a restarted broker would wait a minute for the connections of its predecessor.
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            # A peer that vanished without a word is noticed by the kernel. Accepted sockets inherit it.
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if family == socket.AF_INET6:
+                bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            bound.setblocking(False)
+            bound.bind(target)
+        except OSError as error:
+            bound.close()
+            self._raise(error)
+        self._socket = bound
+        self.address = Address(self.address.host, bound.getsockname()[1])
+
+    async def start(self) -> None:
+        """Listen and accept. Raises PortTaken, OSError."""
+        assert self._socket is not None, "not bound"
+        loop = asyncio.get_running_loop()
+        try:
+            # Here and not by the event loop, which would report a port that another one bound and we bound too, late.
+            self._socket.listen(BACKLOG)
+        except OSError as error:
+            self._raise(error)
+        self._server = await loop.create_server(lambda: Connection(self, loop), sock=self._socket, backlog=BACKLOG)
+        self._heart = loop.call_later(self._beat_s, self._beat, loop)
+
+    def _raise(self, error: OSError) -> NoReturn:
+        if error.errno == errno.EADDRINUSE:
+            raise PortTaken(self.name, self.address) from None
+        raise error
+
+    def admit(self, connection: Connection) -> bool:
+        """Count one more connection, or refuse it."""
+        if self._draining:
+            return False  # Accepted by the kernel just before the end.
+        full = len(self._connections) >= self._limits.connections_max
+        if full:
+            self.traffic.refused += 1
+            if not self._was_full:  # One line per episode, not per attempt.
+                log.warning("%s=%s refuses connections: connections_max reached", self.name, self.address)
+        else:
+            self.traffic.accepted += 1
+            self._connections.add(connection)
+            self._all_gone.clear()
+        self._was_full = full
+        return not full
+
+    def forget(self, connection: Connection) -> None:
+        """A connection is gone."""
+        self._connections.discard(connection)
+        if not self._connections:
+            self._all_gone.set()
+
+    def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.beat += 1
+        now = loop.time()
+        for connection in list(self._connections):
+            silent = self.beat - connection.active_beat
+            if silent > LINGER_BEATS and connection.is_lingering:
+                connection.abort()
+            elif silent > self._idle_beats and connection.is_idle:
+                self.traffic.reclaimed += 1
+                connection.reclaim()
+            else:
+                connection.time_passed(now)
+        self._heart = loop.call_later(self._beat_s, self._beat, loop)
+
+    def drain(self) -> None:
+        """Accept nobody any more, and let every connection finish what is in flight."""
+        self._draining = True
+        self._stop_accepting()
+        for connection in list(self._connections):
+            connection.drain()
+
+    async def wait_drained(self, timeout_ms: int) -> int:
+        """Until all have finished; answers how many had not when the time was over, and were cut."""
+        if self._connections:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_ms / 1000):
+                    await self._all_gone.wait()
+        return self.close()
+
+    def close(self) -> int:
+        """Cut what is left; answers how many connections that were."""
+        self._draining = True
+        self._stop_accepting()
+        if self._heart is not None:
+            self._heart.cancel()
+        cut = [connection for connection in self._connections if not connection.is_lingering]
+        for connection in list(self._connections):
+            connection.abort()
+        return len(cut)
+
+    def _stop_accepting(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        elif self._socket is not None:
+            self._socket.close()

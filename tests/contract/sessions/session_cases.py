@@ -1,0 +1,93 @@
+"""Every protocol's session, as the contract suite needs it. A new adapter adds a case here."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from mainstem.protocols.http.codec import Request, Response
+from mainstem.protocols.http.handlers.operations import OperationsHandlers
+from mainstem.protocols.http.handlers.routes import Routes
+from mainstem.protocols.http.session import Handle, HttpSession, HttpSettings, Respond
+from mainstem.transport.session import Session, Wake
+
+
+class Case(NamedTuple):
+    """A protocol, a conversation in it, and inputs that it must refuse."""
+
+    name: str
+    open: Callable[[Wake], Session]
+    settle: Callable[[], None]
+    """Completes the answers that come later."""
+    conversation: bytes
+    """Complete requests, several of them, after which the session goes on waiting."""
+    oversize: tuple[bytes, ...]
+    """Beginnings that announce, or are, more than the session takes."""
+    input_bytes_max: int
+    """The session never wants more than this at once."""
+
+
+class FixedOperations:
+    """A server that is always the same."""
+
+    def version(self) -> str:
+        return "0"
+
+    def condition(self) -> str:
+        return "ready"
+
+    def advertised(self) -> Mapping[str, list[str]]:
+        return {"http": ["127.0.0.1:8282"]}
+
+    def metrics(self) -> tuple[bytes, str]:
+        return b"metric 1\n", "text/plain"
+
+
+def http_routes() -> Routes:
+    handlers = OperationsHandlers(FixedOperations())
+    return Routes({"/health": {"GET": handlers.health}, "/metrics": {"GET": handlers.metrics}})
+
+
+HTTP_SETTINGS = HttpSettings(head_bytes_max=512, body_bytes_max=100)
+HTTP_CONVERSATION = (
+    b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"
+    b"HEAD /metrics HTTP/1.1\r\nHost: a\r\n\r\n"
+    b"POST /health HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"
+    b"PUT /nowhere HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+    b"GET /metrics?x=y HTTP/1.1\r\nHost: a\r\n\r\n"
+)
+HTTP_OVERSIZE = (
+    b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 101\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n65\r\n" + b"x" * 101,
+    b"GET /" + b"x" * 600,
+    b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 600,
+)
+
+
+def _http(name: str, handle: Handle, settle: Callable[[], None]) -> Case:
+    def open_session(wake: Wake) -> HttpSession:
+        return HttpSession(wake, HTTP_SETTINGS, handle, date=lambda: "Thu, 01 Jan 1970 00:00:00 GMT")
+
+    return Case(name, open_session, settle, HTTP_CONVERSATION, HTTP_OVERSIZE, input_bytes_max=1)
+
+
+class LateAnswers:
+    """Handlers that answer only when settled."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._waiting: list[tuple[Respond, Response]] = []
+
+    def handle(self, request: Request, respond: Respond) -> None:
+        self._handle(request, lambda response: self._waiting.append((respond, response)))
+
+    def settle(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for respond, response in waiting:
+            respond(response)
+
+
+def cases() -> Iterator[Case]:
+    """All of them, new each time."""
+    yield _http("http", http_routes().handle, lambda: None)
+    late = LateAnswers(http_routes().handle)
+    yield _http("http, answered later", late.handle, late.settle)

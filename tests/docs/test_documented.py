@@ -1,0 +1,75 @@
+"""Documents that say everything: a setting, command, option or requirement without its line fails here."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+
+from mainstem.cli.app import app
+from mainstem.server.registry import REGISTERED
+from mainstem.server.settings import Key, known_keys
+
+ROOT = Path(__file__).parents[2]
+CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+REQUIREMENTS = (ROOT / "docs" / "requirements.md").read_text(encoding="utf-8")
+REQUIREMENTS_COUNT = 242
+
+
+@pytest.mark.parametrize("key", list(known_keys().values()), ids=lambda key: key.name)
+def test_every_setting_is_documented_with_its_default(key: Key) -> None:
+    rows = [row for row in CONFIGURATION.splitlines() if row.startswith(f"| `{key.name}` |")]
+    assert len(rows) == 1, f"docs/configuration.md has no row for {key.name}"
+    assert f"`{written_default(key)}`" in rows[0].replace(",", "").replace("_", ""), rows[0]
+
+
+def written_default(key: Key) -> str:
+    if key.name.startswith("listen."):
+        return " ".join(map(str, key.default))
+    if key.default is None or key.default == ():
+        return "none"
+    return str(key.default).replace("_", "")
+
+
+def test_no_setting_is_documented_that_is_none() -> None:
+    rows = re.findall(r"^\| `([a-z_.]+)` \|", CONFIGURATION, flags=re.MULTILINE)
+    assert sorted(rows) == sorted(known_keys())
+
+
+def commands() -> Iterator[tuple[str, list[str]]]:
+    """Every command with its options."""
+
+    def walk(command: object, path: str) -> Iterator[tuple[str, list[str]]]:
+        children = getattr(command, "commands", None)
+        if children:
+            for name, child in children.items():
+                yield from walk(child, f"{path} {name}")
+        else:
+            yield path, [option for parameter in command.params for option in parameter.opts]
+
+    yield from walk(typer.main.get_command(app), "mainstem")
+
+
+@pytest.mark.parametrize(("command", "options"), list(commands()))
+def test_every_command_and_option_is_documented(command: str, options: list[str]) -> None:
+    assert f"`{command}" in CONFIGURATION
+    for option in options:
+        assert f"`{option}" in CONFIGURATION, f"{command} {option}"
+
+
+@pytest.mark.parametrize("name", list(REGISTERED))
+def test_every_protocol_has_its_page(name: str) -> None:
+    assert (ROOT / "docs" / "protocols" / f"{name}.md").exists()
+
+
+def test_every_requirement_has_one_line_and_a_state() -> None:
+    rows = re.findall(r"^\| R(\d{3}) \| [^|]+ \| (not yet|partly|done)\b[^|]* \|", REQUIREMENTS, flags=re.MULTILINE)
+    assert [int(number) for number, _ in rows] == list(range(1, REQUIREMENTS_COUNT + 1))
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    for document in documents:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
+            assert (document.parent / target).exists(), f"{document.relative_to(ROOT)}: {target}"

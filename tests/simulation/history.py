@@ -1,0 +1,678 @@
+"""Random histories from a seed: what clients do, what the disk does, and when the power fails.
+
+Every seed first draws a *temper*: limits, policies and how often each thing happens. So some worlds do one thing all the
+time, which finds what an even mixture hides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import NamedTuple
+
+from mainstem.model.errors import CorruptBatch, InvalidBatch, MainstemError
+from mainstem.storage.contract import (
+    Budget,
+    ConfigureLog,
+    CreateLog,
+    DeleteLog,
+    Edge,
+    Fence,
+    Flush,
+    KeyAfter,
+    LogConfig,
+    MoveFloor,
+    Mutation,
+    Place,
+    ReadHint,
+    Refer,
+    TimeAfter,
+    TrimLog,
+)
+from mainstem.storage.local.settings import EngineSettings
+from mainstem.testing.disk import Interrupted, PowerLoss, ProcessKilled, SimulatedDisk
+from mainstem.wire.record_batch import encode_batch, encode_marker
+from tests.simulation.model import SEQUENCES, LogModel, SentBatch, SentCommit, SentRecord
+from tests.simulation.world import OpenEngine, World
+
+SCOPES = ("groups", "cursors")
+ROLES = ("leader", "janitor")
+KEYS = tuple(b"key-%d" % number for number in range(6))
+LOGS_MAX = 6
+BATCH_BYTES_MAX = 12_000
+OLD_EPOCH_MS = 60_000
+
+Weights = dict[str, int]
+
+
+class Temper(NamedTuple):
+    """What a world is like."""
+
+    settings: EngineSettings
+    weights: Weights
+    logs: int
+    value_bytes: tuple[int, ...]
+    records_max: int
+    commits_max: int
+    appends_max: int
+    producers: int
+    transactional: bool
+    invalid_share: float
+    state_share: float
+    actions: int
+    steps_max: int
+    tight: bool
+    """Limits so small that commits are refused as overloaded."""
+    full: bool
+    """The disk becomes full and is emptied again."""
+    lazy_logs: bool
+    """Some logs are flushed in intervals or not at all."""
+    compacted: bool
+    retained: bool
+    recovery_interrupts: int
+
+
+def draw_settings(rng: Random, *, tight: bool, full: bool) -> EngineSettings:
+    """Limits so small that every one of them is reached within a few dozen Commits."""
+    wal_file_bytes = rng.choice((8, 8, 16, 32)) * 1024
+    flush: Flush = rng.choice(("sync", "sync", "sync", "interval", "os"))
+    return EngineSettings(
+        data_directory="data",
+        wal_directory=rng.choice((None, None, "fast/wal")),
+        flush=flush,
+        flush_interval_ms=rng.choice((5, 50)),
+        flush_interval_bytes=rng.choice((2048, 1 << 20)),
+        wal_file_bytes=wal_file_bytes,
+        wal_spare_files=rng.choice((1, 2)),
+        group_bytes_max=rng.choice((1024, 4096)),
+        commit_bytes_max=16 * 1024,
+        pending_bytes_max=rng.choice((2048, 6000)) if tight else 1 << 20,
+        copy_bytes_max=rng.choice((0, 256, 4096)),
+        cache_bytes_max=rng.choice((0, 2048, 8192, 1 << 20)),
+        read_bytes_max=rng.choice((1024, 8192, 1 << 20)),
+        proof_idle_ms=rng.choice((2, 1000)),
+        merge_files_min=rng.choice((1, 1, 2)),
+        merge_files_max=rng.choice((1, 2, 4)),
+        unmerged_files_max=3 if tight else 64,
+        tier_runs_max=2,
+        run_bytes_max=rng.choice((2048, 8192, 1 << 20)),
+        block_bytes=512,
+        adopt_share=rng.choice((0.2, 0.8, 1.1)),
+        dead_share_max=rng.choice((0.2, 0.5)),
+        disk_high_mark=0.85,
+        disk_hard_mark=0.95,
+        disk_reserve_bytes=wal_file_bytes if full else 0,
+        retention_check_ms=rng.choice((10, 5000)),
+    )
+
+
+def draw_temper(rng: Random) -> Temper:
+    """A world."""
+    kind = rng.random()
+    tight = kind < 0.06
+    full = 0.06 <= kind < 0.12
+    weights: Weights = {
+        "commit": 30,
+        "read": rng.choice((2, 10)),
+        "offset_at": rng.choice((0, 3)),
+        "load": rng.choice((0, 2)),
+        "watch": rng.choice((0, 3)),
+        "lease": rng.choice((0, 0, 2)),
+        "alter": rng.choice((0, 1, 3)),
+        "trim": rng.choice((0, 0, 2)),
+        "maintain": rng.choice((0, 2, 6)),
+        "steps": rng.choice((5, 20)),
+        "drain": rng.choice((1, 5)),
+        "rest": rng.choice((0, 1, 3)),
+        "interrupt": rng.choice((0, 1, 1, 3)),
+        "stop": rng.choice((0, 1, 1)),
+        "close": rng.choice((0, 0, 1)),
+        "fault": rng.choice((0, 0, 0, 1)),
+        "fill": 2 if full else 0,
+    }
+    return Temper(
+        settings=draw_settings(rng, tight=tight, full=full),
+        weights=weights,
+        logs=rng.choice((1, 2, 4)),
+        value_bytes=rng.choice(((10,), (10, 10, 300), (10, 300, 1500), (10, 200, 3000), (200,))),
+        records_max=rng.choice((1, 3, 12)),
+        commits_max=rng.choice((1, 2, 5)),
+        appends_max=rng.choice((1, 1, 3)),
+        producers=rng.choice((0, 1, 3)),
+        transactional=rng.random() < 0.4,
+        invalid_share=rng.choice((0.0, 0.1, 0.3)),
+        state_share=rng.choice((0.0, 0.2, 0.6)),
+        actions=rng.choice((40, 80, 120)),
+        steps_max=rng.choice((0, 3, 12)),
+        tight=tight,
+        full=full,
+        lazy_logs=rng.random() < 0.3,
+        compacted=rng.random() < 0.25,
+        retained=rng.random() < 0.3,
+        recovery_interrupts=rng.choice((0, 0, 1)),
+    )
+
+
+def recycling_temper(rng: Random) -> Temper:
+    """Small files, groups of one or two sectors, lazy flushing, many crashes: old groups lie about in recycled files."""
+    temper = draw_temper(rng)
+    settings = temper.settings.__class__(
+        data_directory="data",
+        flush="os",
+        wal_file_bytes=8 * 1024,
+        wal_spare_files=1,
+        group_bytes_max=512,
+        commit_bytes_max=16 * 1024,
+        merge_files_min=1,
+        merge_files_max=2,
+        adopt_share=1.1,
+        block_bytes=512,
+        disk_reserve_bytes=0,
+        proof_idle_ms=100_000,
+        flush_interval_ms=100_000,
+    )
+    weights = dict.fromkeys(temper.weights, 0) | {"commit": 20, "drain": 20, "maintain": 4, "stop": 2}
+    return temper._replace(
+        settings=settings,
+        weights=weights,
+        logs=1,
+        value_bytes=(10, 10, 500),
+        records_max=1,
+        commits_max=1,
+        appends_max=1,
+        producers=0,
+        transactional=False,
+        invalid_share=0.0,
+        state_share=0.0,
+        actions=150,
+        tight=False,
+        full=False,
+        lazy_logs=False,
+        compacted=False,
+        retained=False,
+        recovery_interrupts=0,
+    )
+
+
+class History:
+    """Draws one action after the other and does it to a world."""
+
+    def __init__(self, rng: Random, temper: Temper, world: World) -> None:
+        self._rng = rng
+        self._temper = temper
+        self._world = world
+        self._next_log = 1
+        self._batches: dict[tuple[int, int, int, int], SentBatch] = {}
+        """Log, producer, epoch, first sequence -> what was sent: for repeating it."""
+        self._actions = [name for name, weight in temper.weights.items() for _ in range(weight)]
+        self._fill_actions = 0
+
+    def run(self) -> None:
+        """All of it, to a last crash and a last look at everything."""
+        world, temper = self._world, self._temper
+        world.overloads = temper.tight
+        world.serial = temper.full
+        self._protect(self._create_logs)
+        for _ in range(temper.actions):
+            self._protect(self._act)
+        self._protect(self._finish)
+        self._protect(lambda: world.restart(self._rng.choice((PowerLoss, ProcessKilled))))
+        self._protect(world.verify_all)
+
+    def _protect(self, action: Callable[[], None]) -> None:
+        """Do something; when the process ends in the midst of it, recover and go on with the next."""
+        world = self._world
+        try:
+            action()
+            if world.failed:
+                world.drain()
+                self._after_failure()
+                world.restart(ProcessKilled)
+        except Interrupted as interrupted:
+            self._recover(type(interrupted))
+        world.stop_if_broken()
+
+    def _recover(self, cause: type[Interrupted]) -> None:
+        world = self._world
+        if self._rng.random() < 0.3:
+            world.recovery_interrupts = self._temper.recovery_interrupts
+        world.restart(cause)
+        if self._rng.random() < 0.5:
+            self._protect(world.verify_all)
+
+    def _after_failure(self) -> None:
+        """A failed engine still answers, and must not show what never became durable."""
+        world = self._world
+        for scope in SCOPES:
+            world.load(scope)
+        for log in list(world.model.logs):
+            world.offset_at(log, Edge.END)
+        world.drain()
+
+    def _finish(self) -> None:
+        self._world.disk.heal()
+        self._world.drain()
+        self._world.verify_all()
+
+    def _act(self) -> None:
+        rng, world = self._rng, self._world
+        getattr(self, "_do_" + rng.choice(self._actions))()
+        if world.serial:
+            world.drain()
+        elif self._temper.steps_max:
+            world.runtime.run(rng.randrange(self._temper.steps_max))
+
+    # Commits
+
+    def _do_commit(self) -> None:
+        world = self._world
+        count = 1 if world.serial else self._rng.randint(1, self._temper.commits_max)
+        world.commit(*[self._draw_commit() for _ in range(count)])
+
+    def _draw_commit(self) -> SentCommit:
+        rng, world, temper = self._rng, self._world, self._temper
+        appends: list[SentBatch] = []
+        if world.model.logs:
+            for _ in range(rng.randint(1, temper.appends_max)):
+                appends.append(self._draw_append())
+        state: list[Mutation] = []
+        if rng.random() < temper.state_share or not appends:
+            state = [self._draw_mutation() for _ in range(rng.randint(1, 3))]
+            if rng.random() < 0.3:
+                appends = []
+        refers: list[Refer] = []
+        plain = [place for place, batch in enumerate(appends) if not batch.transactional]
+        targets = [log.id for log in world.model.logs.values() if not log.compacted]
+        if plain and targets and rng.random() < 0.15:
+            refers = [Refer(rng.choice(targets), rng.choice(plain)) for _ in range(rng.randint(1, 2))]
+        # Near the limit an engine may count what it adds itself; `_spoil` goes far beyond it.
+        while sum(len(batch.data) for batch in appends) > temper.settings.commit_bytes_max // 2:
+            appends.pop()
+            refers = []
+        commit = world.sent(appends=tuple(appends), refers=tuple(refers), state=tuple(state))
+        if world.model.epochs and rng.random() < 0.2:
+            role = rng.choice(sorted(world.model.epochs))
+            stale = rng.random() < temper.invalid_share
+            commit = commit._replace(fences=(Fence(role, world.model.epochs[role] - stale),))
+        if rng.random() < temper.invalid_share:
+            commit = self._spoil(commit)
+        if len(world.model.logs) < LOGS_MAX and rng.random() < 0.03:
+            commit = self._with_new_log(commit)
+        return commit
+
+    def _with_new_log(self, commit: SentCommit) -> SentCommit:
+        """A log that is created and written in one Commit."""
+        create = CreateLog(self._new_log_id(), LogConfig(delete=False, batch_bytes_max=BATCH_BYTES_MAX))
+        batch = self._encode(create.log, [self._draw_record(None) for _ in range(2)])
+        return commit._replace(appends=(*commit.appends, batch), changes=(create,))
+
+    def _draw_mutation(self) -> Mutation:
+        rng = self._rng
+        value = None if rng.random() < 0.3 else b"%d" % self._world.next_ordinal + bytes(rng.choice((0, 0, 40, 700)))
+        return Mutation(rng.choice(SCOPES), rng.choice(KEYS), value)
+
+    def _draw_append(self) -> SentBatch:
+        rng, temper = self._rng, self._temper
+        log = rng.choice(list(self._world.model.logs.values()))
+        count = rng.randint(1, temper.records_max)
+        records = [self._draw_record(log) for _ in range(count)]
+        if not temper.producers or rng.random() < 0.3:
+            return self._encode(log.id, records)
+        return self._draw_idempotent(log, rng.randrange(temper.producers), records)
+
+    def _draw_record(self, log: LogModel | None) -> SentRecord:
+        rng = self._rng
+        now = self._world.clock.now_ms()
+        timestamp = now + rng.choice((0, 0, 0, 0, -1, 5, -OLD_EPOCH_MS))
+        keyed = log is not None and log.config.compact
+        key = rng.choice(KEYS) if keyed or rng.random() < 0.5 else None
+        if keyed and rng.random() < 0.2:
+            return SentRecord(timestamp, key, None)
+        value = b"%d." % self._world.next_ordinal + rng.randbytes(rng.choice(self._temper.value_bytes))
+        return SentRecord(timestamp, key, value)
+
+    def _draw_idempotent(self, log: LogModel, producer: int, records: list[SentRecord]) -> SentBatch:
+        rng = self._rng
+        known = log.producers.get(producer)
+        if known is None:
+            sequence = rng.choice((0, 0, 0, SEQUENCES - 2))
+            zero = sequence == 0 or rng.random() < 0.3
+            return self._idempotent(log, producer, 0, sequence, records, first_sequence_zero=zero)
+        if producer in log.open and rng.random() < 0.3:
+            return self._marker(log, producer, known.epoch + (rng.random() < 0.1), commit=rng.random() < 0.5)
+        chance = rng.random()
+        if chance < 0.15 and known.recent:
+            first, _, _, _ = rng.choice(known.recent)
+            repeated = self._batches.get((log.id, producer, known.epoch, first))
+            if repeated is not None:
+                return repeated
+        if chance < 0.18:
+            repeated = self._batches.get((log.id, producer, known.epoch, 0))
+            if repeated is not None:
+                return repeated
+        epoch, sequence = known.epoch, (known.last + 1) % SEQUENCES
+        if chance > 0.97:
+            sequence = (sequence + rng.randint(1, 9)) % SEQUENCES
+        elif chance > 0.94 and producer not in log.open:
+            epoch, sequence = epoch + 1, 0
+        elif chance > 0.92:
+            epoch -= 1
+        return self._idempotent(log, producer, max(epoch, 0), sequence, records)
+
+    def _idempotent(
+        self,
+        log: LogModel,
+        producer: int,
+        epoch: int,
+        sequence: int,
+        records: list[SentRecord],
+        *,
+        first_sequence_zero: bool = False,
+    ) -> SentBatch:
+        # Producer 1 always writes in transactions, producer 2 sometimes, producer 0 never.
+        transactional = self._temper.transactional and (producer == 1 or producer in log.open)
+        data = encode_batch(
+            [(offset, *record, ()) for offset, record in enumerate(records)],
+            producer_id=producer,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            transactional=transactional,
+        )
+        batch = SentBatch(
+            log.id,
+            bytes(data),
+            tuple(records),
+            producer,
+            epoch,
+            sequence,
+            transactional,
+            first_sequence_zero=first_sequence_zero,
+        )
+        self._batches.setdefault((log.id, producer, epoch, sequence), batch)
+        return batch
+
+    def _marker(self, log: LogModel, producer: int, epoch: int, *, commit: bool) -> SentBatch:
+        data = encode_marker(producer, epoch, commit=commit, timestamp_ms=0)
+        record = SentRecord(0, None, None)
+        return SentBatch(log.id, bytes(data), (record,), producer, epoch, -1, transactional=True, marker=commit)
+
+    def _encode(self, log: int, records: list[SentRecord]) -> SentBatch:
+        data = encode_batch([(offset, *record, ()) for offset, record in enumerate(records)])
+        return SentBatch(log, bytes(data), tuple(records))
+
+    def _spoil(self, commit: SentCommit) -> SentCommit:
+        """Make one thing wrong with it."""
+        rng = self._rng
+        chance = rng.random()
+        if chance < 0.15:
+            state = (*commit.state, Mutation("engine/logs", b"x", b""))
+            return commit._replace(state=state)
+        if not commit.appends:
+            return commit
+        place = rng.randrange(len(commit.appends))
+        batch = commit.appends[place]
+        if chance < 0.3:
+            batch = batch._replace(log=999_999)
+        elif chance < 0.4:
+            filler = rng.randbytes(self._temper.settings.commit_bytes_max // 2)
+            large = self._encode(batch.log, [SentRecord(0, KEYS[0], filler)])
+            return commit._replace(appends=(*commit.appends, large, large))
+        elif chance < 0.5:
+            filler = rng.randbytes(BATCH_BYTES_MAX)
+            batch = self._encode(batch.log, [SentRecord(0, KEYS[0], filler)])
+            return commit._replace(appends=(batch,), refers=())
+        else:
+            data = bytearray(batch.data)
+            flaw: type[MainstemError] = CorruptBatch
+            if chance < 0.7:
+                data[rng.randrange(61, len(data))] ^= 1 << rng.randrange(8)
+            elif chance < 0.85:
+                flaw = InvalidBatch
+                data[16] = rng.choice((0, 1, 3))
+            else:
+                flaw = InvalidBatch
+                del data[rng.randrange(1, len(data)) :]
+            batch = batch._replace(data=bytes(data), flaw=flaw)
+        appends = (*commit.appends[:place], batch, *commit.appends[place + 1 :])
+        return commit._replace(appends=appends)
+
+    # Logs
+
+    def _new_log_id(self) -> int:
+        self._next_log += 1
+        return self._next_log - 1
+
+    def _draw_config(self) -> LogConfig:
+        rng, temper = self._rng, self._temper
+        flush: Flush | None = rng.choice(("sync", "interval", "os", None)) if temper.lazy_logs else None
+        if temper.compacted and rng.random() < 0.6:
+            return LogConfig(
+                flush=flush,
+                compact=True,
+                delete=False,
+                dirty_ratio_min=rng.choice((0.0, 0.5)),
+                tombstone_retention_ms=rng.choice((0, 86_400_000)),
+                key_index=rng.random() < 0.3,
+                batch_bytes_max=BATCH_BYTES_MAX,
+            )
+        if temper.retained and rng.random() < 0.7:
+            return LogConfig(
+                flush=flush,
+                retention_ms=rng.choice((None, 50, 30_000)),
+                retention_bytes=rng.choice((None, 1000, 6000)),
+                acknowledged=rng.choice(("ignore", "hold", "release")),
+                batch_bytes_max=BATCH_BYTES_MAX,
+            )
+        delete = temper.full and rng.random() < 0.5
+        return LogConfig(flush=flush, delete=delete, key_index=rng.random() < 0.2, batch_bytes_max=BATCH_BYTES_MAX)
+
+    def _create_logs(self) -> None:
+        world = self._world
+        for _ in range(self._temper.logs):
+            world.alter(world.change(CreateLog(self._new_log_id(), self._draw_config())))
+            if world.serial:
+                world.drain()
+
+    def _do_alter(self) -> None:
+        rng, world = self._rng, self._world
+        chance = rng.random()
+        logs = list(world.model.logs.values())
+        if chance < 0.3 and len(logs) < LOGS_MAX:
+            created = CreateLog(self._new_log_id(), self._draw_config())
+            world.alter(world.sent(changes=(created,), state=(self._draw_mutation(),)))
+        elif not logs:
+            return
+        elif chance < 0.35:
+            world.alter(world.change(CreateLog(rng.choice(logs).id)))
+        elif chance < 0.4:
+            world.alter(world.change(MoveFloor(888_888, 1)))
+        elif chance < 0.5 and len(logs) > 1:
+            world.alter(world.change(DeleteLog(rng.choice(logs).id)))
+        elif chance < 0.6:
+            self._reconfigure(rng.choice(logs))
+        else:
+            log = rng.choice(logs)
+            world.alter(world.change(MoveFloor(log.id, rng.randint(0, log.end + 3))))
+
+    def _reconfigure(self, log: LogModel) -> None:
+        # What kind of log it is stays: only limits change.
+        old = log.config
+        limit = self._rng.choice((BATCH_BYTES_MAX, BATCH_BYTES_MAX // 2))
+        retention = self._rng.choice((None, 50, 5000)) if old.delete and log.retained else old.retention_ms
+        config = LogConfig(
+            flush=old.flush,
+            batch_bytes_max=limit,
+            retention_ms=retention,
+            retention_bytes=old.retention_bytes,
+            acknowledged=old.acknowledged,
+            delete=old.delete,
+            compact=old.compact,
+            tombstone_retention_ms=old.tombstone_retention_ms,
+            dirty_ratio_min=old.dirty_ratio_min,
+            key_index=old.key_index,
+        )
+        self._world.alter(self._world.change(ConfigureLog(log.id, config)))
+
+    def _do_trim(self) -> None:
+        world = self._world
+        log = self._some_log()
+        if log is not None:
+            world.trim(world.change(TrimLog(log.id, self._rng.randint(0, log.end + 2))))
+
+    def _some_log(self) -> LogModel | None:
+        logs = list(self._world.model.logs.values())
+        return self._rng.choice(logs) if logs else None
+
+    # Reading
+
+    def _do_read(self) -> None:
+        rng, world = self._rng, self._world
+        log = self._some_log()
+        if log is None or rng.random() < 0.02:
+            world.read(777_777, 0, 1, ReadHint.TAIL)
+            return
+        low = max(log.start, world.start_seen.get(log.id, 0))
+        offset = rng.randint(low, max(low, log.end))
+        if rng.random() < 0.1:
+            offset = rng.choice((-1, 0, log.end + 1, log.end + 9))
+        elif rng.random() < 0.3:
+            offset = max(low, log.end - 3)
+        world.read(log.id, offset, rng.choice((0, 1, 200, 2000, 50_000)), rng.choice(tuple(ReadHint)))
+
+    def _do_offset_at(self) -> None:
+        rng, world = self._rng, self._world
+        log = self._some_log()
+        if log is None:
+            return
+        now = world.clock.now_ms()
+        place: Place = rng.choice(tuple(Edge))
+        if rng.random() < 0.3:
+            place = TimeAfter(now - rng.choice((0, 3, 2000, OLD_EPOCH_MS, 2 * OLD_EPOCH_MS)))
+        elif rng.random() < 0.4:
+            since = now - rng.choice((10, 1000)) if rng.random() < 0.2 else None
+            place = KeyAfter(rng.choice(KEYS), rng.randint(0, log.end), since)
+        world.offset_at(log.id, place)
+
+    def _do_load(self) -> None:
+        self._world.load(self._rng.choice(SCOPES))
+
+    def _do_watch(self) -> None:
+        rng, world = self._rng, self._world
+        log = self._some_log()
+        live = [watcher for watcher in world.watchers if not watcher.closed]
+        if not live or rng.random() < 0.2:
+            world.watch()
+        elif log is None or rng.random() < 0.15:
+            rng.choice(live).close()
+        elif rng.random() < 0.8:
+            rng.choice(live).add(log.id)
+        else:
+            rng.choice(live).remove(log.id)
+
+    def _do_lease(self) -> None:
+        rng = self._rng
+        self._world.lease(rng.choice(ROLES), rng.choice((1, 1000)), renew=rng.random() < 0.3)
+
+    # Time, maintenance, trouble
+
+    def _do_maintain(self) -> None:
+        self._world.maintain(Budget())
+
+    def _do_steps(self) -> None:
+        self._world.runtime.run(self._rng.randint(1, 30))
+
+    def _do_drain(self) -> None:
+        self._world.drain()
+
+    def _do_rest(self) -> None:
+        self._world.rest(self._rng.choice((1, 20, 120, 3000)))
+
+    def _do_interrupt(self) -> None:
+        if self._world.disk.interrupt_at is None:
+            self._world.note("interruption comes soon")
+            self._world.interrupt(self._rng.randint(1, 40))
+
+    def _do_stop(self) -> None:
+        self._recover(self._rng.choice((PowerLoss, ProcessKilled)))
+
+    def _do_close(self) -> None:
+        self._world.close()
+
+    def _do_fault(self) -> None:
+        kind = self._rng.choice(("read", "write", "sync", "name", "sync_directory"))
+        self._world.note("the next %s fails", kind)
+        self._world.faulty = True
+        self._world.disk.arm(kind, self._rng.randint(1, 5))
+
+    def _do_fill(self) -> None:
+        world = self._world
+        if world.disk.capacity >= 1 << 40:
+            world.pressed = True
+            world.disk.capacity = world.disk.used + self._rng.randint(0, 40_000)
+            world.note("the disk has room for %s bytes", world.disk.capacity - world.disk.used)
+        else:
+            world.note("the disk has room again")
+            world.disk.heal()
+            world.maintain(Budget())
+            world.drain()
+
+
+class Outcome(NamedTuple):
+    """What became of a seed."""
+
+    seed: int
+    violation: str | None
+    invariant: str | None
+    tail: tuple[str, ...]
+    commits: int
+    recoveries: int
+    steps: int
+
+
+def run_seed(
+    seed: int,
+    open_engine: OpenEngine,
+    *,
+    run_merge: Callable[[SimulatedDisk, bytes], bytes] | None,
+    draw: Callable[[Random], Temper] = draw_temper,
+    prepare: Callable[[World], None] | None = None,
+    tail: int = 25,
+) -> Outcome:
+    """One history, from its seed alone."""
+    rng = Random(seed)
+    temper = draw(rng)
+    world: World | None = None
+    violation: str | None = None
+    invariant: str | None = None
+    try:
+        world = World(rng, temper.settings, open_engine, run_merge=run_merge, scopes=SCOPES, roles=ROLES)
+        if prepare is not None:
+            prepare(world)
+        History(rng, temper, world).run()
+    except Exception as error:  # noqa: BLE001  # whatever it is, the seed is what it takes to see it again
+        violation, invariant = describe(error)
+    told = () if world is None or violation is None else tuple(text % values for text, values in world.history[-tail:])
+    return Outcome(
+        seed,
+        violation,
+        invariant,
+        told,
+        0 if world is None else world.next_ordinal,
+        0 if world is None else world.recoveries,
+        0 if world is None else world.runtime.steps,
+    )
+
+
+def describe(error: Exception) -> tuple[str, str]:
+    """A violation by its own words; anything else with the place where it was raised."""
+    import traceback
+
+    from tests.simulation.invariants import Violation
+
+    if isinstance(error, Violation):
+        cause = error.__cause__
+        text = str(error)
+        if cause is not None:
+            text += "\n" + "".join(traceback.format_exception(cause)[-6:])
+        return text, error.invariant.__name__
+    return "".join(traceback.format_exception(error)[-8:]), type(error).__name__

@@ -1,0 +1,51 @@
+"""Seeds into histories, on all cores."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator
+from random import Random
+
+from mainstem.storage.local.engine import LocalEngine
+from mainstem.storage.local.merge import run_merge_job
+from mainstem.storage.local.settings import EngineSettings
+from mainstem.testing.disk import SimulatedDisk
+from mainstem.testing.runtime import SimulatedRuntime
+from tests.simulation.history import Outcome, Temper, draw_temper, run_seed
+from tests.simulation.world import World
+
+CHUNK_SEEDS = 10
+
+
+def open_local_engine(*, disk: SimulatedDisk, runtime: SimulatedRuntime, settings: EngineSettings) -> LocalEngine:
+    """The engine under test."""
+    return LocalEngine.open(disk=disk, runtime=runtime, settings=settings)
+
+
+def run_local_seed(
+    seed: int,
+    draw: Callable[[Random], Temper] = draw_temper,
+    prepare: Callable[[World], None] | None = None,
+    tail: int = 25,
+) -> Outcome:
+    """One history over the local engine."""
+    return run_seed(seed, open_local_engine, run_merge=run_merge_job, draw=draw, prepare=prepare, tail=tail)
+
+
+def run_seeds(seeds: Iterable[int], run: Callable[[int], Outcome] = run_local_seed) -> Iterator[Outcome]:
+    """Many histories, in processes of their own, in the order they end."""
+    # spawn, not fork: a test run has threads of its own, which a fork would cut off in the middle of something.
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(os.cpu_count() or 1) as pool:
+        yield from pool.imap_unordered(run, seeds, chunksize=CHUNK_SEEDS)
+
+
+def report(outcome: Outcome) -> str:
+    """What a failing seed has to say."""
+    history = "\n".join(f"    {line}" for line in outcome.tail)
+    return (
+        f"seed {outcome.seed}: {outcome.violation}\n  the history ended with\n{history}\n"
+        f"  again: make simulate ARGS='--seed {outcome.seed} --verbose'\n"
+        f"         python -m tests.simulation --seed {outcome.seed} --verbose"
+    )

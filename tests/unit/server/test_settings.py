@@ -1,0 +1,192 @@
+"""Settings: precedence, what is refused and how it is named."""
+
+from pathlib import Path
+
+import pytest
+
+from mainstem.server.registry import PLANNED, REGISTERED
+from mainstem.server.settings import known_keys
+from mainstem.server.settings_resolution import Resolved, SettingsRefused, resolve
+from mainstem.server.settings_sources import Flags
+from mainstem.transport.address import Address
+
+
+def resolved(environment: dict[str, str] | None = None, **flags: object) -> Resolved:
+    return resolve(Flags(**flags), environment or {})
+
+
+def refused(environment: dict[str, str] | None = None, **flags: object) -> str:
+    with pytest.raises(SettingsRefused) as caught:
+        resolved(environment, **flags)
+    return "\n".join(caught.value.problems)
+
+
+def origin(found: Resolved, key: str) -> str:
+    return next(setting.origin for setting in found.listed if setting.key == key)
+
+
+def written(path: Path, text: str) -> str:
+    file = path / "mainstem.toml"
+    file.write_text(text)
+    return str(file)
+
+
+def test_everything_has_a_default() -> None:
+    found = resolved()
+    assert found.settings.listen == {"http": (Address("127.0.0.1", 8282),)}
+    assert {setting.origin for setting in found.listed} == {"default"}
+    assert [setting.key for setting in found.listed] == list(known_keys())
+
+
+def test_flag_before_environment_before_file_before_default(tmp_path: Path) -> None:
+    config = written(tmp_path, 'data_dir = "file"\n[limits]\nconnections_max = 1\nidle_timeout_ms = 1\n')
+    environment = {"MAINSTEM_DATA_DIR": "environment", "MAINSTEM_LIMITS_CONNECTIONS_MAX": "2"}
+    found = resolved(environment, config=config, data_dir="flag")
+    assert found.settings.node.data_dir == "flag"
+    assert found.settings.limits.connections_max == 2
+    assert found.settings.limits.idle_timeout_ms == 1
+    assert origin(found, "data_dir") == "flag --data-dir"
+    assert origin(found, "limits.connections_max") == "environment MAINSTEM_LIMITS_CONNECTIONS_MAX"
+    assert origin(found, "limits.idle_timeout_ms") == f"file {config}"
+    assert origin(found, "limits.drain_timeout_ms") == "default"
+
+
+def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
+    config = written(tmp_path, 'log_level = "debug"')
+    assert resolved({"MAINSTEM_CONFIG": config}).settings.node.log_level == "debug"
+
+
+def test_every_field_of_the_engine_can_be_set() -> None:
+    found = resolved(
+        {"MAINSTEM_STORAGE_FLUSH": "os"}, assignments=["storage.run_directories=/a, /b", "storage.adopt_share=0.5"]
+    )
+    storage = found.settings.storage
+    assert (storage.flush, storage.run_directories, storage.adopt_share) == ("os", ("/a", "/b"), 0.5)
+
+
+def test_the_engine_is_given_the_data_directory(tmp_path: Path) -> None:
+    assert resolved(data_dir=str(tmp_path)).settings.storage.data_directory == str(tmp_path)
+    assert "storage.data_directory" not in known_keys()
+
+
+def test_a_protocol_has_a_section_of_its_own() -> None:
+    assert resolved({"MAINSTEM_HTTP_BODY_BYTES_MAX": "7"}).settings.protocols["http"].body_bytes_max == 7
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment", "file"),
+    [
+        ({"listen": ["http=h:1", "http=[::1]:2"]}, {}, ""),
+        ({}, {"MAINSTEM_LISTEN_HTTP": "h:1, [::1]:2"}, ""),
+        ({}, {}, '[listen]\nhttp = ["h:1", "[::1]:2"]'),
+    ],
+)
+def test_one_protocol_may_listen_in_several_places(
+    flags: dict[str, list[str]], environment: dict[str, str], file: str, tmp_path: Path
+) -> None:
+    found = resolved(environment, config=written(tmp_path, file), **flags)
+    assert found.settings.listen == {"http": (Address("h", 1), Address("::1", 2))}
+
+
+def test_listen_of_a_higher_source_replaces_the_lower() -> None:
+    found = resolved({"MAINSTEM_LISTEN_HTTP": "a:1,b:2"}, listen=["http=c:3"])
+    assert found.settings.listen["http"] == (Address("c", 3),)
+
+
+def test_with_every_listener_off_there_is_no_broker() -> None:
+    assert "every listener is off" in refused(listen=["http=off"])
+
+
+def test_off_and_an_address_contradict() -> None:
+    assert "listen.http" in refused(listen=["http=off", "http=h:1"])
+
+
+def test_a_wildcard_is_listened_on_but_never_advertised() -> None:
+    assert resolved(listen=["http=0.0.0.0:1"], advertise=["http=broker.example:1"]).settings.advertise == {
+        "http": Address("broker.example", 1)
+    }
+    for wildcard in ("0.0.0.0:1", "[::]:1", "host:0"):
+        assert "cannot be advertised" in refused(advertise=[f"http={wildcard}"])
+
+
+@pytest.mark.parametrize(
+    ("environment", "flags", "name", "hint"),
+    [
+        ({}, {"assignments": ["limits.connection_max=1"]}, "limits.connection_max", "limits.connections_max"),
+        ({"MAINSTEM_DATADIR": "x"}, {}, "MAINSTEM_DATADIR", "MAINSTEM_DATA_DIR"),
+        ({"MAINSTEM_LISTEN_HTPP": "x:1"}, {}, "MAINSTEM_LISTEN_HTPP", "MAINSTEM_LISTEN_HTTP"),
+        ({}, {"listen": ["htp=h:1"]}, "'htp'", "http"),
+        ({}, {"advertise": ["htp=h:1"]}, "'htp'", "http"),
+        ({}, {"assignments": ["zzz=1"]}, "zzz", "config show"),
+    ],
+)
+def test_what_is_unknown_is_refused_with_the_nearest_name(
+    environment: dict[str, str], flags: dict[str, list[str]], name: str, hint: str
+) -> None:
+    problem = refused(environment, **flags)
+    assert "unknown" in problem
+    assert name in problem
+    assert hint in problem
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "hint"),
+    [
+        ("data_dirr = 1", "data_dirr", "data_dir"),
+        ("[limits]\nidle_timeout = 1", "limits.idle_timeout", "limits.idle_timeout_ms"),
+        ("[limit]\nidle_timeout_ms = 1", "limit.idle_timeout_ms", "limits.idle_timeout_ms"),
+        ("[listen]\nhtttp = 'h:1'", "'htttp'", "http"),
+    ],
+)
+def test_an_unknown_key_of_a_file_is_refused(text: str, name: str, hint: str, tmp_path: Path) -> None:
+    problem = refused(config=written(tmp_path, text))
+    assert name in problem
+    assert hint in problem
+
+
+@pytest.mark.parametrize("name", sorted(PLANNED))
+def test_a_protocol_to_come_is_refused_as_such(name: str, tmp_path: Path) -> None:
+    for problem in (
+        refused(listen=[f"{name}=h:1"]),
+        refused({f"MAINSTEM_LISTEN_{name.upper()}": "h:1"}),
+        refused(config=written(tmp_path, f"[listen]\n{name} = 'h:1'")),
+    ):
+        assert name in problem
+        assert "not available in this version" in problem
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"assignments": ["limits.connections_max=many"]},
+        {"assignments": ["limits.connections_max=0"]},
+        {"assignments": ["storage.flush=never"]},
+        {"assignments": ["data_dir"]},
+        {"assignments": ["data_dir=a", "data_dir=b"]},
+        {"listen": ["http"]},
+        {"listen": ["http=nowhere"]},
+    ],
+)
+def test_a_value_that_cannot_be_is_refused(flags: dict[str, list[str]]) -> None:
+    assert refused(**flags)
+
+
+def test_a_file_has_types(tmp_path: Path) -> None:
+    assert "limits.connections_max" in refused(config=written(tmp_path, '[limits]\nconnections_max = "5"'))
+
+
+def test_a_file_that_is_not_there_or_not_toml_is_refused(tmp_path: Path) -> None:
+    assert "cannot read" in refused(config=str(tmp_path / "none.toml"))
+    assert "is not TOML" in refused(config=written(tmp_path, "]"))
+
+
+def test_all_problems_are_reported_at_once() -> None:
+    problem = refused({"MAINSTEM_X": "1"}, listen=["htp=h:1"])
+    assert "MAINSTEM_X" in problem
+    assert "htp" in problem
+
+
+def test_names_are_unambiguous() -> None:
+    variables = [key.variable for key in known_keys().values()]
+    assert len(set(variables)) == len(variables)
+    assert not PLANNED & set(REGISTERED)
