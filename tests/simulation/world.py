@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 from mainstem.model.errors import (
     DiskError,
@@ -733,10 +733,7 @@ class World:
         self.runtime = SimulatedRuntime(
             self.rng, self.clock, None if merge is None else lambda job: merge(disk, job)
         )
-        try:
-            self.engine = self._open_engine(disk=disk, runtime=self.runtime, settings=self.settings)
-        except Exception as error:
-            raise Violation(AlwaysRecovers, f"the engine does not open: {error!r}") from error
+        self.engine = self._recovered_engine(disk, self.runtime)
         incarnation = self.incarnation
 
         def fail(error: BaseException) -> None:
@@ -747,26 +744,32 @@ class World:
 
         self.engine.on_failure(fail)
 
+    def _recovered_engine(self, disk: SimulatedDisk, runtime: SimulatedRuntime) -> Any:
+        try:
+            return self._open_engine(disk=disk, runtime=runtime, settings=self.settings)
+        except Exception as error:
+            raise Violation(AlwaysRecovers, f"the engine does not open: {error!r}") from error
+
     def interrupt(self, operations: int, cause: type[Interrupted] | None = None) -> None:
         """Let the process end within so many disk operations."""
         self.disk.interruption = cause or self.rng.choice((PowerLoss, ProcessKilled))
         self.disk.interrupt_at = self.disk.operations + operations
 
+    def probe(self, *, power: bool) -> None:
+        """What would be found if the process ended here? Looked at on a copy of the disk, while this one goes on."""
+        disk = self.disk.survivor(self.rng) if power else self.disk.copy()
+        disk.heal()
+        self.note("probe of a power loss" if power else "probe of a killed process")
+        start_seen = dict(self.start_seen)
+        runtime = SimulatedRuntime(self.rng, SimulatedClock(self.clock.now_ms()), lambda job: b"")
+        engine = self._recovered_engine(disk, runtime)
+        self._find_prefix(self._observe(engine, runtime), power=power)
+        self.start_seen = start_seen
+
     def _compare(self, *, power: bool) -> None:
-        """Which prefix of the sequenced Commits is there? It must contain all that had to survive."""
-        observation = self._observe()
-        required = self.survives_power if power else self.survives_kill
-        model = self.baseline.copy()
-        found: Model | None = None
-        reached = len(self.entries)
-        for place in range(len(self.entries) + 1):
-            if place:
-                replay(model, *self.entries[place - 1])
-            if model.last_ordinal >= required.ordinal and self._matches(model, observation):
-                found, reached = model, place
-                break
-        if found is None:
-            self._explain(observation, required)
+        """Go on from what was found."""
+        observation = self._observe(self.engine, self.runtime)
+        found, reached = self._find_prefix(observation, power=power)
         self.note("recovered: %s of %s Commits", reached, len(self.entries))
         self.recoveries += 1
         self.model = found
@@ -779,9 +782,20 @@ class World:
         for log, start in observation.starts.items():
             self.try_check(lambda log=log, start=start: self._see_start(found.logs[log], start))  # type: ignore[misc]
 
-    def _observe(self) -> Observation:
-        engine, runtime = self.engine, self.runtime
+    def _find_prefix(self, observation: Observation, *, power: bool) -> tuple[Model, int]:
+        """Which prefix of the sequenced Commits is there? It must contain all that had to survive."""
+        if power and self.settings.flush != "sync":
+            self.start_seen.clear()  # retention commits by the node's policy, and may be forgotten as anything else
+        required = self.survives_power if power else self.survives_kill
+        model = self.baseline.copy()
+        for place in range(len(self.entries) + 1):
+            if place:
+                replay(model, *self.entries[place - 1])
+            if model.last_ordinal >= required.ordinal and self._matches(model, observation):
+                return model, place
+        self._explain(observation, required)
 
+    def _observe(self, engine: Any, runtime: SimulatedRuntime) -> Observation:
         def ask(answer: Answer[Any]) -> Any:
             try:
                 runtime.run_until(lambda: answer.done, STEPS_MAX)
@@ -830,7 +844,7 @@ class World:
             return False
         return all(model.scopes.get(scope, {}) == seen.scopes[scope] for scope in self.scopes)
 
-    def _explain(self, seen: Observation, required: Requirement) -> None:
+    def _explain(self, seen: Observation, required: Requirement) -> NoReturn:
         """No prefix that is long enough gives what was found: say which rule that breaks."""
         model = self.baseline.copy()
         shorter = self._matches(model, seen)

@@ -67,19 +67,20 @@ class LedgerEngine:
         if self._submitted_bytes + self._open.bytes > self._pending_bytes_max:
             return Answer.failed(Overloaded(f"more than {self._pending_bytes_max} bytes wait to be written"))
         sequence = self._ledger.sequence
-        group = self._open
         results: list[CommitResult] = []
         for commit in commits:
+            group = self._open
             try:
                 results.append(sequence(commit, group))
             except MainstemError as refusal:
                 results.append(refusal)
+            if group.bytes >= self._group_bytes_max:
+                self._submitted_bytes += group.bytes
+                self._full.append(group)
+                self._open = PendingGroup()
+                self._schedule()
         answer: Answer[list[CommitResult]] = Answer()
         self._answer_when_durable(answer, results)
-        if group.bytes >= self._group_bytes_max:
-            self._submitted_bytes += group.bytes
-            self._full.append(group)
-            self._open = PendingGroup()
         return answer
 
     def watch(self, callback: WatchCallback) -> WatchHandle:

@@ -28,6 +28,7 @@ class LogState:
         "bytes",
         "config",
         "end",
+        "expiry_ms",
         "floor",
         "log",
         "next",
@@ -60,6 +61,8 @@ class LogState:
     def configure(self, config: LogConfig, default_rank: int, copy_bytes_max: int) -> None:
         """Take a configuration on."""
         self.config = config
+        self.expiry_ms = 0
+        """Nothing of it expires by age before this time."""
         self.batch_bytes_max = config.batch_bytes_max
         self.plain_bytes_max = -1 if config.compact else min(copy_bytes_max, config.batch_bytes_max)
         """Up to here a batch can be taken without a closer look."""

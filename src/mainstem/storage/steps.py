@@ -5,7 +5,7 @@ Maintenance waits for disks and child processes without a thread or an event loo
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from mainstem.storage.answer import Answer
@@ -48,3 +48,20 @@ def turn(runtime: Runtime) -> Answer[None]:
     answer: Answer[None] = Answer()
     runtime.call_soon(lambda: answer.resolve(None))
     return answer
+
+
+def in_read_lane(runtime: Runtime, job: Callable[[], T]) -> Answer[T]:
+    """Blocking work, off the loop."""
+    answer: Answer[T] = Answer()
+
+    def done(value: Any, error: BaseException | None) -> None:
+        answer.resolve(value) if error is None else answer.fail(error)
+
+    runtime.read(job, done)
+    return answer
+
+
+def in_parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Pieces of a long list, to give others a turn in between."""
+    for first in range(0, len(items), size):
+        yield items[first : first + size]

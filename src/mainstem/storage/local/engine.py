@@ -33,6 +33,7 @@ from mainstem.storage.local.directories import Directories, DirectoryLock, load_
 from mainstem.storage.local.file_jobs import FileJobs
 from mainstem.storage.local.file_set import FileSet
 from mainstem.storage.local.maintenance import Maintenance
+from mainstem.storage.local.merges import Merges
 from mainstem.storage.local.reader import Reader
 from mainstem.storage.local.recovery import Recovered, Recovery
 from mainstem.storage.local.settings import EngineSettings
@@ -109,7 +110,8 @@ class LocalEngine(LedgerEngine):
             on_failure=self._failed,
         )
         self.files.wal[self.writer.active.generation] = self.writer.active
-        self._maintenance = Maintenance(self, recovered.state_runs, recovered.state_to, recovered.next_run)
+        self._merges = Merges(self, recovered.state_runs, recovered.state_to, recovered.next_run)
+        self._maintenance = Maintenance(self, self._merges)
 
     @classmethod
     def open(cls, *, disk: Disk, runtime: Runtime, settings: EngineSettings) -> LocalEngine:
@@ -366,9 +368,12 @@ class LocalEngine(LedgerEngine):
                 assert self._in_flight is not None
                 done: Answer[None] = Answer()
                 self._in_flight.answers.append((done, None))
-                done.on_done(lambda _: self.jobs.close(release))
+                done.on_done(lambda _: finish())
             else:
-                self.jobs.close(release)
+                finish()
+
+        def finish() -> None:
+            self.jobs.close(lambda: self.writer.close(release))
 
         def release() -> None:
             for file in (*self.files.wal.values(), *self.files.runs.values()):
@@ -389,11 +394,11 @@ class LocalEngine(LedgerEngine):
             "wal_files_sealed": len(self.sealed),
             "wal_files_spare": self.writer.spares,
             "runs": len(self.files.runs),
-            "run_bytes": sum(sum(run.index.bytes) for run in self.files.runs.values()),
+            "run_bytes": sum(run.bytes for run in self.files.runs.values()),
             "cache_bytes": self._cache.bytes,
             "pending_bytes": self._submitted_bytes + self._open.bytes,
             "groups": self.writer.last_sequence,
-            "disk_free_bytes": self._maintenance.space.free,
+            "disk_free_bytes": self._maintenance.space.usage.free,
             "appends_refused": float(self.ledger.full),
-            "corrupt": float(self._maintenance.damage is not None),
+            "corrupt": float(self._merges.damage is not None),
         }

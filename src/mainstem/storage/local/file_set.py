@@ -44,16 +44,20 @@ class FileSet:
     def __init__(self) -> None:
         self.wal: dict[int, WalFile] = {}
         self.runs: dict[int, RunFile] = {}
+        self.version = 0
+        """Grows with every change of the runs."""
         self._views: dict[int, list[RunView]] = {}
 
     def add_run(self, run: RunFile) -> None:
         """A run has become live."""
         self.runs[run.index.id] = run
         self._views.clear()
+        self.version += 1
 
     def remove_run(self, run_id: int) -> RunFile:
         """A run is no longer live."""
         self._views.clear()
+        self.version += 1
         return self.runs.pop(run_id)
 
     def view(self, log: int) -> list[RunView]:

@@ -60,7 +60,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     block_bytes: int = 64 * KIB
     """About how much of one log one entry of a run's index covers."""
     adopt_share: float = 0.8
-    """A file of which this share is large batches becomes a run as it is."""
+    """A file of which this share is large batches becomes a run as it is; above 1: never."""
     dead_share_max: float = 0.5
     """A run of which more than this is dead is rewritten."""
 
@@ -74,3 +74,33 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """After so long a silent producer is forgotten."""
     retention_check_ms: int = 5_000
     """How often retention is looked at."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, int) and value < SMALLEST.get(name, 0):
+                raise ValueError(f"{name} must be at least {SMALLEST.get(name, 0)}, not {value}")
+        for name in ("dead_share_max", "disk_high_mark", "disk_hard_mark"):
+            if not 0 < getattr(self, name) <= 1:
+                raise ValueError(f"{name} is a share, above 0 and at most 1: {getattr(self, name)}")
+        if self.wal_file_bytes + self.commit_bytes_max + self.group_bytes_max > WAL_FILE_BYTES_LIMIT:
+            raise ValueError(f"wal_file_bytes is too large: {self.wal_file_bytes}")
+
+
+SMALLEST = {
+    "wal_file_bytes": 4 * KIB,
+    "wal_spare_files": 1,
+    "group_bytes_max": 1,
+    "commit_bytes_max": 1,
+    "pending_bytes_max": 1,
+    "read_bytes_max": 1,
+    "proof_idle_ms": 1,
+    "merge_files_min": 1,
+    "merge_files_max": 1,
+    "unmerged_files_max": 1,
+    "tier_runs_max": 2,
+    "run_bytes_max": 1,
+    "block_bytes": 1,
+}
+WAL_FILE_BYTES_LIMIT = 1 << 32
+"""A position in a file has 32 bits."""

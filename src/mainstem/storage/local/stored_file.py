@@ -68,7 +68,7 @@ class WalFile(StoredFile):
 class RunFile(StoredFile):
     """A live run with its index."""
 
-    __slots__ = ("adopted", "ages", "checked", "dead_bytes", "directory", "index")
+    __slots__ = ("adopted", "ages", "bytes", "checked", "dead_bytes", "directory", "index")
 
     def __init__(
         self, file: DiskFile, index: RunIndex, directory: str, adopted: int | None, ages: tuple[int, int]
@@ -77,6 +77,7 @@ class RunFile(StoredFile):
         self.index = index
         self.directory = directory
         self.adopted = adopted
+        self.bytes = sum(index.bytes)
         self.ages = ages
         """First and last group of the write-ahead log from which it came."""
         self.dead_bytes = 0

@@ -13,7 +13,6 @@ from mainstem.storage.contract import Buffer
 
 POSITION_BITS = 32
 POSITION_MASK = (1 << POSITION_BITS) - 1
-WAL_FILE_BYTES_LIMIT = 1 << POSITION_BITS
 CACHE_GONE_MAX = 1024
 """Entries that may be gone before the lists are cut."""
 

@@ -309,6 +309,11 @@ class WalWriter:
 
         self._runtime.write(lambda: wal_file.file.sync(), done)
 
+    def close(self, then: Callable[[], None]) -> None:
+        """Begin nothing more; call when the commit lane has done all that was put into it."""
+        self._synced()
+        self._runtime.write(lambda: None, lambda _, error: then())
+
     def _fail(self, error: BaseException) -> None:
         # Never retried: after a failed sync nobody knows what the disk holds, and a second one may lie.
         if not self._failed:
@@ -329,6 +334,9 @@ class _NotOpenYet:
 
     def __init__(self, path: str) -> None:
         self.path = path
+
+    def close(self) -> None:
+        """There is nothing to close."""
 
     def __getattr__(self, name: str) -> object:
         raise AssertionError(f"{self.path} is not open yet ({name})")

@@ -88,7 +88,7 @@ def values_in(space: Workspace, runs: list[RunOutput]) -> dict[bytes | None, byt
 def coverage(space: Workspace, runs: list[RunOutput]) -> tuple[int, int]:
     indices = [space.load(run.path) for run in runs]
     slots = [(index, index.find(LOG)) for index in indices if index.find(LOG) >= 0]
-    assert all(a.nexts[i] <= b.firsts[j] for (a, i), (b, j) in zip(slots, slots[1:], strict=False))
+    assert all(a.nexts[i] == b.firsts[j] for (a, i), (b, j) in zip(slots, slots[1:], strict=False))
     return slots[0][0].firsts[slots[0][1]], slots[-1][0].nexts[slots[-1][1]]
 
 

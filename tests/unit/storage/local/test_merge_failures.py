@@ -228,3 +228,17 @@ def test_crash_anywhere_leaves_no_run_or_a_whole_one(space: Workspace) -> None:
             for run in outcome.runs:
                 RunIndex.load(after.open(run.path))
     assert whole
+
+
+def test_what_is_done_survives_power_loss(space: Workspace) -> None:
+    disk, job = simulated(space)
+    for seed in range(20):
+        victim = disk.copy()
+        outcome = do(victim, job)
+        assert len(outcome.runs) == 3
+        after = victim.crash(Random(seed))
+        for run in outcome.runs:
+            assert RunIndex.load(after.open(run.path)).id == run.id
+            assert after.content(run.path) == victim.content(run.path)
+        assert outcome.state_run is not None
+        assert is_complete(after, outcome.state_run)

@@ -27,7 +27,7 @@ def make_runs(space: Workspace, rounds: list[list[tuple[int, int]]], **changes: 
     outputs: list[RunOutput] = []
     for steps in rounds:
         for log, size in steps:
-            space.wal.append(log, plain_batch(size))
+            space.wal.append(log, plain_batch(size, 1 + size % 3))
             space.wal.end_group()
         space.wal.end_file()
         outputs += space.done(space.wal_job(wal=[space.wal.inputs[-1]], **changes)).runs
@@ -133,7 +133,7 @@ def test_wrong_run_is_damage(space: Workspace) -> None:
 
 
 def test_key_tables_are_made_anew(space: Workspace) -> None:
-    inputs = make_runs(space, [[(1, 10)] * 3, [(1, 10)] * 2])
+    inputs = make_runs(space, [[(1, 9)] * 3, [(1, 9)] * 2])
     assert not space.load(inputs[0].path).is_key_indexed(1)
     outcome = space.done(space.runs_job(inputs, key_indexed=[1]))
     index = space.load(outcome.runs[0].path)
@@ -142,5 +142,5 @@ def test_key_tables_are_made_anew(space: Workspace) -> None:
 
 def test_nothing_alive_is_no_run(space: Workspace) -> None:
     inputs = make_runs(space, [[(1, 10), (2, 10)]])
-    outcome = space.done(space.runs_job(inputs, deleted=[1], starts={2: 1}))
+    outcome = space.done(space.runs_job(inputs, deleted=[1], starts={2: space.wal.nexts[2]}))
     assert outcome.runs == []

@@ -1,0 +1,102 @@
+"""Compaction by key: which log is due, and how far it is compacted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mainstem.storage import engine_scopes as scopes
+from mainstem.storage.contract import MaintainReport
+from mainstem.storage.local.merge_job import CompactionRule
+from mainstem.storage.local.merges import FileChanges, Merges
+from mainstem.storage.log_state import LogState
+from mainstem.storage.steps import Steps
+
+if TYPE_CHECKING:
+    from mainstem.storage.local.engine import LocalEngine
+
+CHECK_MS = 5_000
+
+
+class CompactionProgress(NamedTuple):
+    """How far a log is compacted, and when once more is due (0: not before something is written)."""
+
+    cleaned_to: int
+    settle_ms: int
+
+
+class Compactions:
+    """Compactions of one engine."""
+
+    def __init__(self, engine: LocalEngine, merges: Merges) -> None:
+        self._engine = engine
+        self._merges = merges
+        self._seen = -1
+        """Version of the files at which nothing was due."""
+        self._settle_ms = 0
+        """When to look again though no run has changed: lags and tombstones may have ended."""
+
+    def due(self) -> tuple[LogState, CompactionProgress] | None:
+        """A log that is due, and how far its compaction would reach."""
+        engine = self._engine
+        now_ms = engine.runtime.now_ms()
+        if engine.files.version == self._seen and now_ms < self._settle_ms:
+            return None
+        self._settle_ms = now_ms + CHECK_MS
+        for log in engine.ledger.classes:
+            state = engine.ledger.visible.get(log)
+            if state is not None and state.config.compact:
+                progress = self._progress(state, now_ms)
+                if progress is not None:
+                    return state, progress
+        self._seen = engine.files.version
+        return None
+
+    def _progress(self, state: LogState, now_ms: int) -> CompactionProgress | None:
+        """What a compaction of the log would reach, if one is due.
+
+        It is due when enough was written since the last one, and once more when the tombstones of that have been kept
+        for long enough.
+        """
+        value = self._engine.ledger.scopes.get(scopes.FILES, {}).get(compacted_key(state.log))
+        cleaned_to, settle_ms = (0, 0) if value is None else scopes.decode_pair(value)
+        config = state.config
+        youngest_ms = now_ms - config.compaction_lag_ms_min
+        clean = dirty = 0
+        reach = cleaned_to
+        for stretch in self._engine.files.stretches(state, state.visible_start):
+            if stretch.crc < 0 or stretch.next > state.stable or stretch.time > youngest_ms:
+                break  # not in a run yet, or not to be touched yet
+            if stretch.next <= cleaned_to:
+                clean += stretch.size
+            else:
+                dirty += stretch.size
+            reach = max(reach, stretch.next)
+        if dirty and dirty >= config.dirty_ratio_min * (clean + dirty):
+            return CompactionProgress(reach, now_ms + config.tombstone_retention_ms)
+        if settle_ms and settle_ms < now_ms and clean:
+            return CompactionProgress(reach, 0)
+        return None
+
+    def compact(self, state: LogState, progress: CompactionProgress, report: MaintainReport) -> Steps[bool]:
+        """Compact a log: all runs that hold it are rewritten."""
+        engine = self._engine
+        inputs = self._merges.convex([part.run for part in engine.files.view(state.log)])
+        transactions = state.transactions
+        rule = CompactionRule(
+            tombstone_retention_ms=state.config.tombstone_retention_ms,
+            before_ms=engine.runtime.now_ms() - state.config.compaction_lag_ms_min,
+            stable=state.stable,
+            aborted=[(a.producer, a.first, a.last) for a in transactions.aborted] if transactions else [],
+        )
+        tier = max(run.index.tier for run in inputs)
+        notes: FileChanges = [(compacted_key(state.log), scopes.encode_pair(*progress))]
+        done = yield from self._merges.merge_runs(inputs, tier, {state.log: rule}, notes, report)
+        if done:
+            engine.measure(state)
+            report.compacted_logs += 1
+        return done
+
+
+def compacted_key(log: int) -> bytes:
+    """Where the compaction of a log stands."""
+    return scopes.COMPACTED_PREFIX + scopes.log_key(log)

@@ -1,0 +1,356 @@
+"""Which files are live: WAL files become runs, runs become fewer, state runs are joined.
+
+Every change is one commit: the new files are complete on disk before it, the old ones go after it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from mainstem.model.errors import CorruptData
+from mainstem.storage import engine_scopes as scopes
+from mainstem.storage.answer import Answer
+from mainstem.storage.contract import MaintainReport
+from mainstem.storage.local.merge_job import (
+    CompactionRule,
+    Job,
+    MergeJob,
+    MergeOutcome,
+    RunInput,
+    RunOutput,
+    StateJob,
+    WalInput,
+    decode_outcome,
+    encode_job,
+)
+from mainstem.storage.local.run_file import RunIndex
+from mainstem.storage.local.stored_file import RunFile, WalFile, run_name
+from mainstem.storage.local.tail import place_of
+from mainstem.storage.steps import Steps, in_parts, in_read_lane, turn
+
+if TYPE_CHECKING:
+    from mainstem.storage.local.engine import LocalEngine
+
+FileChanges: TypeAlias = list[tuple[bytes, bytes | None]]
+"""Keys and values of engine/files."""
+
+LOGS_PER_TURN = 500
+SLOTS_PER_TURN = 5_000
+STATE_RUNS_MAX = 8
+TIER_MAX = 2
+RUN_IDS_PER_JOB = 4096
+
+log_output = logging.getLogger("mainstem.storage")
+
+
+class Merges:
+    """Jobs for the merge process, and the swaps that follow them."""
+
+    def __init__(self, engine: LocalEngine, state_runs: list[str], state_to: int, next_run: int) -> None:
+        self._engine = engine
+        self._state_runs = state_runs
+        self._state_to = state_to
+        self._next_run = next_run
+        self.damage: CorruptData | None = None
+        """Corruption met by a merge. Merging stops, so that nothing is built on it; reading goes on."""
+
+    @property
+    def state_runs_due(self) -> bool:
+        """Whether there are so many state runs that a start would read much of it twice."""
+        return len(self._state_runs) >= STATE_RUNS_MAX
+
+    def _merge(self, job: Job) -> Steps[MergeOutcome | None]:
+        """Let the merge process do a job; None when it could not, now or for ever."""
+        answer: Answer[bytes] = Answer()
+
+        def done(value: bytes | None, error: BaseException | None) -> None:
+            answer.fail(error) if error is not None else answer.resolve(value or b"")
+
+        self._engine.runtime.merge(encode_job(job), done)
+        outcome = decode_outcome((yield answer))
+        if outcome.damage is not None:
+            damage = outcome.damage
+            self.damage = CorruptData(damage.file, damage.position, damage.what, tuple(damage.logs))
+            log_output.error("%s; merging has stopped", self.damage)
+            return None
+        if outcome.error is not None:
+            log_output.warning("merge failed and will be tried again: %s", outcome.error)
+            if outcome.no_space:
+                self._engine.ledger.full = True
+            return None
+        return outcome
+
+    def _commit_files(self, changes: FileChanges) -> Answer[None]:
+        """Change what is live, durably."""
+        return self._engine.commit_own([(scopes.FILES, key, value) for key, value in changes])
+
+    def _job(self, kind: str, tier: int) -> MergeJob:
+        engine, settings = self._engine, self._engine.settings
+        ledger = engine.ledger
+        directories = sorted(engine.directories.runs, key=lambda path: -engine.disk.usage(path).free)
+        adopt = engine.disk.same_filesystem(engine.directories.wal, engine.directories.runs[0])
+        job = MergeJob(
+            kind="wal" if kind == "wal" else "runs",
+            now_ms=engine.runtime.now_ms(),
+            starts=ledger.starts,
+            classes=ledger.classes,
+            key_indexed=sorted(ledger.key_indexed),
+            output_directories=directories,
+            first_run_id=self._next_run,
+            tier=tier,
+            run_bytes_max=settings.run_bytes_max,
+            block_bytes=settings.block_bytes,
+            adopt_share=settings.adopt_share,
+            adopt=adopt,
+        )
+        self._next_run += RUN_IDS_PER_JOB
+        return job
+
+    def merge_wal(self, report: MaintainReport) -> Steps[bool]:
+        """Make runs, and a state run, of the oldest sealed files."""
+        engine = self._engine
+        files: list[WalFile] = []
+        for wal_file in engine.sealed[: engine.settings.merge_files_max]:
+            # A state run written before a crash ends with a file; no job straddles its end.
+            if files and (files[0].last <= self._state_to) != (wal_file.last <= self._state_to):
+                break
+            files.append(wal_file)
+        with_state = files[0].last > self._state_to
+        job = self._job("wal", 0)
+        job.wal = [WalInput(f.file.path, f.generation, f.first, f.last, f.end) for f in files]
+        job.deleted = sorted(engine.deleted_lately)
+        job.state_directory = engine.directories.state if with_state else None
+        outcome = yield from self._merge(job)
+        if outcome is None:
+            return False
+        last = files[-1].last
+        if with_state and outcome.state_run is not None:
+            self._state_runs.append(outcome.state_run)
+            self._state_to = last
+        ages = (files[0].first, last)
+        runs = yield in_read_lane(
+            self._engine.runtime, lambda: [self._open_run(output, ages) for output in outcome.runs]
+        )
+        changes = [(scopes.MERGED_KEY, scopes.encode_number(last)), *_entries(runs)]
+        yield self._commit_files(changes)
+        for run in runs:
+            engine.files.add_run(run)
+        yield from self._drop_tails(place_of(files[-1].generation + 1, 0))
+        del engine.sealed[: len(files)]
+        for wal_file in files:
+            del engine.files.wal[wal_file.generation]
+        yield from self._finish_adoptions(runs)
+        adopted = {run.adopted for run in runs}
+        for wal_file in files:
+            if wal_file.generation in adopted:
+                wal_file.when_free(wal_file.file.close)
+            else:
+                wal_file.when_free(_recycler(engine, wal_file))
+        report.merged_files += len(files)
+        report.written_runs += len(runs)
+        return True
+
+    def _open_run(self, output: RunOutput, ages: tuple[int, int]) -> RunFile:
+        file = self._engine.disk.open(output.path, writable=False)
+        directory = output.path.rpartition("/")[0]
+        if output.adopted is not None:
+            directory = self._engine.directories.runs[0]
+        return RunFile(file, RunIndex.load(file), directory, output.adopted, ages)
+
+    def _drop_tails(self, place: int) -> Steps[None]:
+        engine = self._engine
+        for part in in_parts(list(engine.ledger.visible.values()), LOGS_PER_TURN):
+            for state in part:
+                tail = state.tail
+                if tail is not None:
+                    tail.drop_before(place)
+                    if not tail.bases:
+                        state.tail = None
+            yield turn(engine.runtime)
+
+    def _finish_adoptions(self, runs: list[RunFile]) -> Steps[None]:
+        disk, directories = self._engine.disk, self._engine.directories
+        moves = [
+            (run.file.path, f"{run.directory}/{run_name(run.index.id)}") for run in runs if run.adopted is not None
+        ]
+
+        def move() -> None:
+            for source, target in moves:
+                disk.rename(source, target)
+            for path in (directories.wal, directories.runs[0]):
+                disk.sync_directory(path)
+
+        if moves:
+            yield in_read_lane(self._engine.runtime, move)
+            for run in runs:
+                if run.adopted is not None:
+                    run.file.path = f"{run.directory}/{run_name(run.index.id)}"
+
+    def most_dead_run(self) -> Steps[RunFile | None]:
+        """A run of which too much is dead; looks at those where anything was trimmed or deleted since."""
+        engine = self._engine
+        limit = engine.settings.dead_share_max
+        for run in list(engine.files.runs.values()):
+            if run.checked == engine.trims:
+                continue
+            checked = engine.trims
+            dead = yield from self._dead_bytes(run)
+            if run.index.id not in engine.files.runs:
+                continue
+            run.checked = checked
+            run.dead_bytes = dead
+        worst = max(engine.files.runs.values(), key=_dead_share, default=None)
+        return worst if worst is not None and _dead_share(worst) > limit else None
+
+    def _dead_bytes(self, run: RunFile) -> Steps[int]:
+        index, visible = run.index, self._engine.ledger.visible
+        dead = 0
+        for slot, log in enumerate(index.logs):
+            state = visible.get(log)
+            start = index.nexts[slot] if state is None else state.visible_start
+            if start >= index.nexts[slot]:
+                dead += index.bytes[slot]
+            elif start > index.firsts[slot]:
+                for block in index.blocks(slot):
+                    if index.block_nexts[block] > start:
+                        break
+                    dead += index.block_sizes[block]
+            if slot % SLOTS_PER_TURN == SLOTS_PER_TURN - 1:
+                yield turn(self._engine.runtime)
+        return dead
+
+    def rewrite(self, run: RunFile, report: MaintainReport) -> Steps[bool]:
+        """Free a run of what is dead in it, or remove it when nothing else is."""
+        if run.dead_bytes >= run.bytes:
+            yield self._commit_files([(scopes.run_key(run.index.id), None)])
+            self._discard([run], report)
+            return True
+        return (yield from self.merge_runs([run], run.index.tier, {}, [], report))
+
+    def crowded_tier(self) -> list[RunFile] | None:
+        """The oldest runs of a size class that has too many."""
+        tiers: dict[tuple[int, int], list[RunFile]] = {}
+        for run in self._engine.files.runs.values():
+            if run.adopted is None and run.index.tier < TIER_MAX:
+                tiers.setdefault((run.index.retention_class, run.index.tier), []).append(run)
+        for runs in tiers.values():
+            if len(runs) >= self._engine.settings.tier_runs_max:
+                return sorted(runs, key=lambda run: run.ages)[: self._engine.settings.tier_runs_max]
+        return None
+
+    def convex(self, chosen: list[RunFile]) -> list[RunFile]:
+        """The chosen runs and all that lie between them in time and share logs with them.
+
+        Only neighbours may become one: a log's offsets in one run must not surround those in another.
+        """
+        inputs = {run.index.id: run for run in chosen}
+        while True:
+            oldest = min(run.ages[0] for run in inputs.values())
+            newest = max(run.ages[1] for run in inputs.values())
+            logs: set[int] = set().union(*(run.index.logs for run in inputs.values()))
+            between = [
+                run
+                for run in self._engine.files.runs.values()
+                if run.index.id not in inputs
+                and run.ages[0] <= newest
+                and run.ages[1] >= oldest
+                and not logs.isdisjoint(run.index.logs)
+            ]
+            if not between:
+                return sorted(inputs.values(), key=lambda run: run.ages)
+            inputs.update((run.index.id, run) for run in between)
+
+    def merge_runs(
+        self,
+        inputs: list[RunFile],
+        tier: int,
+        compact: dict[int, CompactionRule],
+        notes: FileChanges,
+        report: MaintainReport,
+    ) -> Steps[bool]:
+        """Make one series of runs of several; `notes` are committed with the swap."""
+        engine = self._engine
+        job = self._job("runs", tier)
+        job.runs = [RunInput(run.file.path, run.index.id) for run in inputs]
+        job.deleted = [log for run in inputs for log in run.index.logs if log not in engine.ledger.visible]
+        job.compact = compact
+        outcome = yield from self._merge(job)
+        if outcome is None:
+            return False
+        ages = (min(run.ages[0] for run in inputs), max(run.ages[1] for run in inputs))
+        runs = yield in_read_lane(
+            self._engine.runtime, lambda: [self._open_run(output, ages) for output in outcome.runs]
+        )
+        changes: FileChanges = [(scopes.run_key(run.index.id), None) for run in inputs]
+        yield self._commit_files([*changes, *_entries(runs), *notes])
+        for run in runs:
+            engine.files.add_run(run)
+        self._discard(inputs, report)
+        report.written_runs += len(runs)
+        return True
+
+    def _discard(self, runs: list[RunFile], report: MaintainReport) -> None:
+        engine = self._engine
+        for run in runs:
+            engine.files.remove_run(run.index.id)
+            run.when_free(_remover(engine, run))
+        report.removed_files += len(runs)
+
+    def join_state(self) -> Steps[bool]:
+        """Make one state run of all; which ones count is told by their names, so that no commit is needed."""
+        engine = self._engine
+        inputs = list(self._state_runs)
+        job = StateJob(inputs, engine.directories.state, engine.runtime.now_ms(), engine.settings.producer_expiry_ms)
+        outcome = yield from self._merge(job)
+        if outcome is None or outcome.state_run is None:
+            return False
+        self._state_runs = [outcome.state_run]
+
+        def remove() -> None:
+            for path in inputs:
+                engine.disk.remove(path)
+
+        yield in_read_lane(self._engine.runtime, remove)
+        return True
+
+
+def _dead_share(run: RunFile) -> float:
+    return run.dead_bytes / max(1, run.bytes)
+
+
+def _entries(runs: list[RunFile]) -> FileChanges:
+    return [
+        (
+            scopes.run_key(run.index.id),
+            scopes.encode_run_entry(
+                scopes.RunEntry(
+                    run.directory,
+                    run.adopted,
+                    run.index.retention_class,
+                    run.index.tier,
+                    run.bytes,
+                    run.ages,
+                )
+            ),
+        )
+        for run in runs
+    ]
+
+
+def _recycler(engine: LocalEngine, wal_file: WalFile) -> Callable[[], None]:
+    return lambda: engine.writer.recycle(wal_file)
+
+
+def _remover(engine: LocalEngine, run: RunFile) -> Callable[[], None]:
+    def remove() -> None:
+        run.file.close()
+        engine.jobs.run(lambda: engine.disk.remove(run.file.path), _note_failure)
+
+    return remove
+
+
+def _note_failure(error: BaseException | None) -> None:
+    if error is not None:
+        log_output.warning("a dead run could not be removed: %s", error)
