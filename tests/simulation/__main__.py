@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 
-from tests.simulation.runner import report, run_local_seed, run_seeds
+from tests.simulation.runner import report, run_local_seed, run_seeds, silence
 
 FAILURES_SHOWN_MAX = 5
 
@@ -21,6 +21,8 @@ def main() -> int:
     arguments = parser.parse_args()
     began = time.perf_counter()
     if arguments.seed is not None:
+        if not arguments.verbose:
+            silence()
         outcomes = [run_local_seed(arguments.seed, tail=100_000 if arguments.verbose else 25)]
     else:
         outcomes = []

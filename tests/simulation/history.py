@@ -41,6 +41,7 @@ KEYS = tuple(b"key-%d" % number for number in range(6))
 LOGS_MAX = 6
 BATCH_BYTES_MAX = 12_000
 OLD_EPOCH_MS = 60_000
+RECYCLING_SHARE = 0.03
 
 Weights = dict[str, int]
 
@@ -109,7 +110,12 @@ def draw_settings(rng: Random, *, tight: bool, full: bool) -> EngineSettings:
 
 
 def draw_temper(rng: Random) -> Temper:
-    """A world."""
+    """Any world."""
+    return recycling_temper(rng) if rng.random() < RECYCLING_SHARE else mixed_temper(rng)
+
+
+def mixed_temper(rng: Random) -> Temper:
+    """A bit of everything."""
     kind = rng.random()
     tight = kind < 0.06
     full = 0.06 <= kind < 0.12
@@ -158,7 +164,7 @@ def draw_temper(rng: Random) -> Temper:
 
 def recycling_temper(rng: Random) -> Temper:
     """Nothing but what leaves good old groups lying about in files that are used again; see `_do_recycle`."""
-    temper = draw_temper(rng)
+    temper = mixed_temper(rng)
     settings = EngineSettings(
         data_directory="data",
         flush="os",

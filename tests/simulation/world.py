@@ -710,8 +710,10 @@ class World:
             self.note("power loss" if cause is PowerLoss else "process ends")
             self.disk = self.disk.crash(self.rng) if cause is PowerLoss else self.disk.restart(self.rng)
             self.clock.advance(self.rng.choice((0, 1, 1000)))
+            left = self.runtime.merges_waiting if cause is ProcessKilled and self.rng.random() < 0.5 else []
             try:
                 self._open()
+                self.runtime.outlive(left)
                 self._compare(power=power)
                 recovered = True
             except Interrupted as interrupted:

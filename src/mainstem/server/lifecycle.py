@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import logging
 import os
@@ -16,6 +17,8 @@ import signal
 import sys
 from collections.abc import Callable
 
+from mainstem.broker.broker import Broker
+from mainstem.broker.clock import LoopClock
 from mainstem.model.errors import MainstemError
 from mainstem.server.local_storage import LocalStorage, OpenStorage, Storage
 from mainstem.server.operations import Condition, ServerOperations
@@ -24,6 +27,7 @@ from mainstem.server.settings import Settings
 from mainstem.storage.contract import Budget
 from mainstem.transport.listener import Listener, ListenerLimits, PortTaken
 from mainstem.transport.receive_buffer import ChunkPool
+from mainstem.transport.session import OpenSession, Session, Wake
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +61,7 @@ class Server:
         self._open_storage = open_storage
         self._operations = ServerOperations(settings.advertise)
         self._listeners: list[Listener] = []
+        self._adapters: dict[str, OpenSession] = {}
         self._stop = asyncio.Event()
         self._stops = 0
         self._failure: BaseException | None = None
@@ -70,6 +75,7 @@ class Server:
             storage = self._open()
             maintenance = asyncio.create_task(self._maintain(storage))
             try:
+                await self._connect(storage)
                 await self._listen()
                 await self._stop.wait()
                 if self._failure is None:
@@ -110,12 +116,25 @@ class Server:
             write_buffer_bytes_max=self._settings.limits.write_buffer_bytes_max,
         )
         chunks = ChunkPool()
-        services = Services(self._operations)
+        for name, addresses in self._settings.listen.items():
+            open_session = functools.partial(self._open_session, name)
+            self._listeners += [Listener(name, address, open_session, limits, chunks) for address in addresses]
+        self._operations.listeners = self._listeners
+
+    def _open_session(self, name: str, wake: Wake) -> Session:
+        """Adapters come after the listeners, which take their ports before storage is touched."""
+        return self._adapters[name](wake)
+
+    async def _connect(self, storage: Storage) -> None:
+        """Make the broker and the adapters in front of it."""
+        try:
+            broker = await Broker.open(storage.engine, LoopClock())
+        except MainstemError as error:
+            raise StartRefused(f"cannot load the catalog: {error}") from error
+        services = Services(self._operations, broker)
         for name, addresses in self._settings.listen.items():
             if addresses:
-                open_session = REGISTERED[name].connect(services, self._settings.protocols[name])
-                self._listeners += [Listener(name, address, open_session, limits, chunks) for address in addresses]
-        self._operations.listeners = self._listeners
+                self._adapters[name] = REGISTERED[name].connect(services, self._settings.protocols[name])
 
     def _bind(self) -> None:
         taken = []

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from mainstem.storage.contract import Budget, MaintainReport
+from mainstem.storage.contract import Budget, Engine, MaintainReport
 from mainstem.storage.disk import LocalDisk
 
 if TYPE_CHECKING:
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from mainstem.storage.local.settings import EngineSettings
 
 
-class MaintainedEngine(Protocol):
-    """What the life cycle needs of an engine, beyond what is offered to clients."""
+class MaintainedEngine(Engine, Protocol):
+    """An engine, with what the life cycle needs of it beyond what is offered to clients."""
 
     def on_failure(self, callback: Callable[[BaseException], None]) -> None:
         """Be told when a write or sync failed: nothing may be acknowledged any more."""

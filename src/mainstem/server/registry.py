@@ -9,8 +9,11 @@ import msgspec
 
 from mainstem.protocols.http import adapter as http
 from mainstem.protocols.http.session import HttpSettings
+from mainstem.protocols.kafka import adapter as kafka
+from mainstem.protocols.kafka.session import KafkaSettings
 
 if TYPE_CHECKING:
+    from mainstem.broker.broker import Broker
     from mainstem.server.operations import ServerOperations
     from mainstem.transport.session import OpenSession
 
@@ -19,6 +22,7 @@ class Services(msgspec.Struct, frozen=True):
     """What adapters are given of the broker."""
 
     operations: ServerOperations
+    broker: Broker
 
 
 Connect: TypeAlias = "Callable[[Services, Any], OpenSession]"
@@ -39,10 +43,17 @@ def _connect_http(services: Services, settings: msgspec.Struct) -> OpenSession:
     return http.HttpAdapter(cast(HttpSettings, settings), services.operations).open_session
 
 
+def _connect_kafka(services: Services, settings: msgspec.Struct) -> OpenSession:
+    return kafka.KafkaAdapter(cast(KafkaSettings, settings), services.broker, services.operations).open_session
+
+
 REGISTERED: dict[str, Registration] = {
     registration.name: registration
-    for registration in (Registration(http.NAME, (http.DEFAULT_PORT,), HttpSettings, _connect_http),)
+    for registration in (
+        Registration(kafka.NAME, (kafka.DEFAULT_PORT,), KafkaSettings, _connect_kafka),
+        Registration(http.NAME, (http.DEFAULT_PORT,), HttpSettings, _connect_http),
+    )
 }
 
-PLANNED = frozenset({"kafka", "amqp", "management", "mqtt", "pulsar", "rocketmq", "stomp"})
+PLANNED = frozenset({"amqp", "management", "mqtt", "pulsar", "rocketmq", "stomp"})
 """Names that are spoken for: refused with a better word than "unknown"."""

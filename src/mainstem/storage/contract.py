@@ -181,7 +181,7 @@ class ReadHint(enum.Enum):
     TAIL = "tail"
     """Follows the end of the log: served from the cache when it can be."""
     CATCH_UP = "catch-up"
-    """Reads history: larger reads ahead, and the cache is left to the others."""
+    """Reads history: what follows is read ahead."""
 
 
 class Aborted(msgspec.Struct, frozen=True, gc=False):

@@ -47,8 +47,8 @@ class DiskFile(Protocol):
     def fill(self, size: int) -> None:
         """Write zeros up to `size`, so that later writes allocate nothing; not synced."""
 
-    def drop_cache(self) -> None:
-        """Tell the system that the content will not be read again soon."""
+    def read_ahead(self, size: int, position: int) -> None:
+        """Tell the system that this will be read soon; a hint, without effect on what is read."""
 
     def close(self) -> None:
         """Give the descriptor back."""
@@ -147,10 +147,10 @@ class LocalFile:
             count = min(ZERO_CHUNK_BYTES, size - position)
             position += os.pwrite(self._fd, memoryview(zeros)[:count], position)
 
-    def drop_cache(self) -> None:
+    def read_ahead(self, size: int, position: int) -> None:
         """Posix_fadvise, where there is one."""
         if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.posix_fadvise(self._fd, position, size, os.POSIX_FADV_WILLNEED)
 
     def close(self) -> None:
         """Close the descriptor; twice is harmless."""

@@ -372,6 +372,7 @@ class Ledger:
     def _create(self, state: LogState, group: PendingGroup) -> None:
         log = state.log
         self.logs[log] = state
+        group.rank = max(group.rank, state.rank)
         self.classify(state)
         self._store(state, group)
 
@@ -384,10 +385,12 @@ class Ledger:
         if isinstance(change, CreateLog):
             return
         state = self.logs[change.log]
+        group.rank = max(group.rank, state.rank)
         if isinstance(change, DeleteLog):
             self._delete(state, group)
         elif isinstance(change, ConfigureLog):
             state.configure(change.config, self.default_rank, self._copy_bytes_max)
+            group.rank = max(group.rank, state.rank)
             self.classify(state)
             self._store(state, group)
         elif isinstance(change, MoveFloor):

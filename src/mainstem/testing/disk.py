@@ -240,7 +240,7 @@ class SimulatedFile:
         if size > len(self._inode.content):
             self._inode.resize(size)
 
-    def drop_cache(self) -> None:
+    def read_ahead(self, size: int, position: int) -> None:
         """Nothing to tell."""
         self._check_open()
 
@@ -423,6 +423,10 @@ class SimulatedDisk:
     def crash(self, rng: Random) -> SimulatedDisk:
         """Power loss: this disk is dead; answers what is found when the machine starts again."""
         self._dead = True
+        return self.survivor(rng)
+
+    def survivor(self, rng: Random) -> SimulatedDisk:
+        """What a power loss would leave now; this disk lives on."""
         keep_share = rng.choice((0.0, 0.1, 0.5, 0.9, 1.0))
         names = dict(self._durable_names)
         directories = dict(self._durable_directories)

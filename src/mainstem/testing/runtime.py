@@ -105,6 +105,15 @@ class SimulatedRuntime:
     # The simulation's side
 
     @property
+    def merges_waiting(self) -> list[bytes]:
+        """Jobs of the merge lane that have not run yet."""
+        return [job for job, _ in self._merges]
+
+    def outlive(self, jobs: list[bytes]) -> None:
+        """Jobs of a merge process that has outlived the broker which started it: they run, and nobody hears of it."""
+        self._merges += [(job, lambda value, error: None) for job in jobs]
+
+    @property
     def idle(self) -> bool:
         """Whether only timers are left."""
         return not (

@@ -16,7 +16,7 @@ from mainstem.wire.record_batch import (
     PRODUCER_ID_AT,
     RECORD_COUNT_AT,
 )
-from tests.contract.storage.batches import batch, produced, resealed, sized
+from tests.contract.storage.batches import batch, keyed, marker, produced, resealed, sized
 
 GOOD = bytes(batch(b"a", b"b", b"c"))
 
@@ -50,6 +50,11 @@ BAD = {
     "length negative": changed(BATCH_LENGTH_AT, 4, -1),
     "producer without sequence": changed(PRODUCER_ID_AT, 8, 7),
     "no records and no offsets": changed(LAST_OFFSET_DELTA_AT, 4, -1, changed(RECORD_COUNT_AT, 4, 0)),
+    "control record that is no marker": bytes(
+        keyed((b"key", b"value"), control=True, transactional=True, producer_id=7, producer_epoch=0)
+    ),
+    "marker without a producer": bytes(marker(-1, commit=True, epoch=-1)),
+    "transaction without a producer": bytes(batch(b"a", transactional=True)),
     "negative sequence": changed(BASE_SEQUENCE_AT, 4, -1, bytes(produced(7, 0))),
 }
 

@@ -86,6 +86,14 @@ async def test_age_is_by_the_clock_of_the_engine(engine):
     assert await kept(engine) == COUNT
 
 
+async def test_what_is_just_young_enough_stays(engine):
+    await engine.create(1, retention_ms=HOUR)
+    await engine.append(1, *[sized(SIZE, time=NOW - HOUR + 1) for _ in range(COUNT)])
+    assert await kept(engine) == 0
+    engine.clock.advance(2)
+    assert await kept(engine) == COUNT
+
+
 async def test_a_young_batch_keeps_what_is_behind_it(engine):
     """A log loses its beginning only."""
     await engine.create(1, retention_ms=HOUR)

@@ -156,6 +156,16 @@ async def test_a_marker_of_an_older_epoch_is_refused(engine):
     assert await seen(engine) == (0, 1, [])
 
 
+async def test_a_marker_fences_what_follows_it_in_its_own_commit(engine):
+    await engine.create(1)
+    await engine.append(1, within(7, 0))
+    appends = [Append(1, marker(7, commit=False, epoch=1)), Append(1, within(7, 1))]
+    assert isinstance(await engine.refused(Commit(appends=appends)), StaleEpoch)
+    assert await seen(engine) == (0, 1, [])
+    appends = [Append(1, marker(7, commit=False, epoch=1)), Append(1, within(7, 0, epoch=1))]
+    assert list((await engine.commit_one(Commit(appends=appends))).bases) == [1, 2]
+
+
 async def test_a_stale_marker_ends_nothing_on_the_other_logs_of_its_commit(engine):
     await engine.create(1, 2)
     await engine.append(1, within(7, 0))

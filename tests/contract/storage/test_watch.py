@@ -251,6 +251,16 @@ async def test_a_closed_watch_is_not_called(engine):
     listener.watch.close()
 
 
+async def test_a_log_added_to_a_closed_watch_is_not_reported(engine):
+    await engine.create(1)
+    listener = Listener(engine)
+    listener.watch.close()
+    assert listener.watch.add(1) == LogEnd(0, 0)
+    await engine.append(1, batch(b"x"))
+    await engine.turns()
+    assert listener.calls == []
+
+
 async def test_watches_are_independent(engine):
     await engine.create(1)
     listeners = [Listener(engine) for _ in range(3)]

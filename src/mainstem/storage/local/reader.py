@@ -101,7 +101,6 @@ class Reader:
         return _result(state, taken, offset, bases[index] if index < count else state.end)
 
     def _read_files(self, state: LogState, offset: int, max_bytes: int, hint: ReadHint) -> Answer[ReadResult]:
-        # A reader of history is given a whole block more rather than a part of one: cutting costs a look at every batch.
         limit = min(max_bytes, self._settings.read_bytes_max)
         stretches: list[Stretch] = []
         total = 0
@@ -114,8 +113,14 @@ class Reader:
             # Nothing is left between here and the end: compaction has removed it.
             return Answer.of(_result(state, [], offset, state.end))
 
+        last = stretches[-1]
+        ahead = limit if hint is ReadHint.CATCH_UP and last.crc >= 0 else 0
+
         def job() -> tuple[list[Buffer], int]:
             batches: list[Buffer] = list(read_stretches(stretches, state.log))
+            if ahead:
+                # In a run the log goes on right behind; its reader will be back for it.
+                last.file.file.read_ahead(ahead, last.position + last.size)
             return _cut(batches, stretches, offset, limit)
 
         def finish(value: tuple[list[Buffer], int]) -> ReadResult:
@@ -133,11 +138,26 @@ class Reader:
         if isinstance(place, KeyAfter):
             return self._find_key(state, place, start)
         assert place is Edge.NEWEST
-        everything = list(self._files.stretches(state, start))
-        newest = max((s.time for s in everything), default=-1)
-        # Times of stretches are upper bounds: a batch may hold less than its stretch, never more.
-        stretches = [s for s in everything if s.time >= newest]
-        return self._search(state.log, stretches, lambda batches: find_newest(batches, start))
+        return self._find_newest(state, start)
+
+    def _find_newest(self, state: LogState, start: int) -> Answer[Found]:
+        """Stretches from the newest time down: each time is an upper bound, as part of a stretch may lie below the start."""
+        log = state.log
+        stretches = sorted(self._files.stretches(state, start), key=lambda s: (-s.time, s.first))
+        if not stretches:
+            return Answer.of(NOT_FOUND)
+
+        def job() -> Found:
+            best = NOT_FOUND
+            for stretch in stretches:
+                if stretch.time <= best.timestamp_ms:
+                    break
+                found = find_newest(_single_batches(read_stretches([stretch], log)), start)
+                if found.timestamp_ms > best.timestamp_ms:
+                    best = found
+            return best
+
+        return self._run(stretches, job, lambda found: found)
 
     def _find_key(self, state: LogState, place: KeyAfter, start: int) -> Answer[Found]:
         lowest = max(place.offset, start)

@@ -37,7 +37,7 @@ from mainstem.storage.local.settings import EngineSettings
 from mainstem.storage.local.stored_file import WAL_SUFFIX, WalFile, wal_name
 from mainstem.storage.log_state import FLUSH_INTERVAL, FLUSH_OS, FLUSH_SYNC
 from mainstem.storage.pending_group import PendingGroup
-from mainstem.storage.runtime import Runtime, Timer
+from mainstem.storage.runtime import Done, Runtime, Timer
 
 log_output = logging.getLogger("mainstem.storage")
 
@@ -81,6 +81,8 @@ class WalWriter:
         self._unsynced_bytes = 0
         self._sync_timer: Timer | None = None
         self._failed = False
+        self._broken: BaseException | None = None
+        """What stopped the commit lane; set and read in the lane."""
         self.spare_names = 0
         self.active = self._open_first()
 
@@ -219,7 +221,7 @@ class WalWriter:
                 self.prepare_spares()
             durable(group, wal_file.generation, position + data_offset)
 
-        self._runtime.write(job, done)
+        self._in_lane(job, done)
 
     def _encode(self, group: PendingGroup, generation: int, sequence: int) -> tuple[list[Buffer], int, int]:
         """The bytes of a group, their number, and where in them the first batch lies."""
@@ -307,7 +309,24 @@ class WalWriter:
             self.proven = max(self.proven, sequence)
             then()
 
-        self._runtime.write(lambda: wal_file.file.sync(), done)
+        self._in_lane(lambda: wal_file.file.sync(), done)
+
+    def _in_lane(self, job: Callable[[], None], done: Done[None]) -> None:
+        """Put a job into the commit lane; after one has failed none is done any more.
+
+        A second sync would succeed without writing anything, and prove what is lost.
+        """
+
+        def guarded() -> None:
+            if self._broken is not None:
+                raise EngineFailed("an earlier write has failed") from self._broken
+            try:
+                job()
+            except BaseException as error:
+                self._broken = error
+                raise
+
+        self._runtime.write(guarded, done)
 
     def close(self, then: Callable[[], None]) -> None:
         """Begin nothing more; call when the commit lane has done all that was put into it."""
