@@ -17,13 +17,14 @@ T = TypeVar("T")
 class Answer(Generic[T]):
     """A value, or an error, that is here now or will be later. Used from one thread."""
 
-    __slots__ = ("_callbacks", "_error", "_value", "done")
+    __slots__ = ("_callbacks", "_error", "_value", "_waiters", "done")
 
     def __init__(self) -> None:
         self.done = False
         self._value: T | None = None
         self._error: BaseException | None = None
         self._callbacks: list[Callable[[Answer[T]], None]] | None = None
+        self._waiters: list[asyncio.Future[None]] | None = None
 
     @classmethod
     def of(cls, value: T) -> Answer[T]:
@@ -76,7 +77,12 @@ class Answer(Generic[T]):
 
     def _finish(self) -> None:
         self.done = True
-        callbacks = self._callbacks
+        callbacks, waiters = self._callbacks, self._waiters
+        if waiters is not None:
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._waiters = None
         if callbacks is not None:
             self._callbacks = None
             for callback in callbacks:
@@ -86,11 +92,9 @@ class Answer(Generic[T]):
         if not self.done:
             # A future of the waiter's own: cancelling one waiter must not cancel the answer of the others.
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-            def wake(_: Answer[T]) -> None:
-                if not waiter.done():
-                    waiter.set_result(None)
-
-            self.on_done(wake)
+            if self._waiters is None:
+                self._waiters = [waiter]
+            else:
+                self._waiters.append(waiter)
             yield from waiter
         return self.result()

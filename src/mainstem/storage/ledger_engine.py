@@ -55,6 +55,8 @@ class LedgerEngine:
         self._leases: dict[str, Lease] = {}
         self._closing = False
         self._failure: EngineFailed | None = None
+        self._refusal: MainstemError | None = None
+        """Why every commit is refused at present, if it is: failed, closed, or merging is too far behind."""
         ledger.on_deleted = self._forget_log
         self._touched: list[WatchHandle] = []
 
@@ -62,8 +64,8 @@ class LedgerEngine:
 
     def commit(self, commits: Sequence[Commit]) -> Answer[list[CommitResult]]:
         """Sequence each Commit, or refuse it; answer when the group is durable."""
-        if self._failure is not None or self._closing:
-            return Answer.failed(self._failure or EngineClosed("the engine is closed"))
+        if self._refusal is not None:
+            return Answer.failed(self._refusal)
         if self._submitted_bytes + self._open.bytes > self._pending_bytes_max:
             return Answer.failed(Overloaded(f"more than {self._pending_bytes_max} bytes wait to be written"))
         sequence = self._ledger.sequence
@@ -238,11 +240,17 @@ class LedgerEngine:
                 self._touched.append(handle)
         state.watchers = None
 
+    def _begin_closing(self) -> None:
+        """From now on every commit is refused."""
+        self._closing = True
+        if self._failure is None:
+            self._refusal = EngineClosed("the engine is closed")
+
     def _fail(self, error: EngineFailed) -> None:
         """Nothing that is pending will ever be acknowledged."""
         if self._failure is not None:
             return
-        self._failure = error
+        self._failure = self._refusal = error
         groups = [g for g in (self._in_flight, *self._full, self._open) if g is not None]
         self._in_flight = None
         self._full.clear()

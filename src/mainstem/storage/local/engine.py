@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from operator import itemgetter
 
 from mainstem.model.errors import EngineClosed, EngineFailed, Overloaded, UnknownLog
@@ -17,8 +17,6 @@ from mainstem.storage import engine_scopes as scopes
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import (
     Budget,
-    Commit,
-    CommitResult,
     Found,
     MaintainReport,
     Place,
@@ -200,12 +198,6 @@ class LocalEngine(LedgerEngine):
 
     # The contract
 
-    def commit(self, commits: Sequence[Commit]) -> Answer[list[CommitResult]]:
-        """As the contract says; refused while merging is too far behind."""
-        if len(self.sealed) > self.settings.unmerged_files_max:
-            return Answer.failed(Overloaded(f"{len(self.sealed)} files wait to be merged"))
-        return super().commit(commits)
-
     def read(self, log: int, offset: int, max_bytes: int, hint: ReadHint = ReadHint.TAIL) -> Answer[ReadResult]:
         """Batches from `offset` on."""
         return self._reader.read(self.ledger.visible.get(log), log, offset, max_bytes, hint)
@@ -297,8 +289,16 @@ class LocalEngine(LedgerEngine):
 
     def _sealed(self, wal_file: WalFile) -> None:
         self.sealed.append(wal_file)
+        self.weigh_backlog()
         if len(self.sealed) >= self.settings.merge_files_min and not self._closing:
             self.runtime.call_soon(self._merge_soon)
+
+    def weigh_backlog(self) -> None:
+        """Refuse commits while too many files wait to be merged."""
+        if self._failure is None and not self._closing:
+            count = len(self.sealed)
+            late = count > self.settings.unmerged_files_max
+            self._refusal = Overloaded(f"{count} files wait to be merged") if late else None
 
     def _merge_soon(self) -> None:
         if self._failure is None and not self._closing:
@@ -356,7 +356,7 @@ class LocalEngine(LedgerEngine):
         """Take no more commits, finish those under way, prove the last group, let the directory go."""
         if self._closed is not None:
             return self._closed
-        self._closing = True
+        self._begin_closing()
         self._closed = closed = Answer[None]()
         if self._proof_timer is not None:
             self._proof_timer.cancel()

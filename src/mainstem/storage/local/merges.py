@@ -139,6 +139,7 @@ class Merges:
             engine.files.add_run(run)
         yield from self._drop_tails(place_of(files[-1].generation + 1, 0))
         del engine.sealed[: len(files)]
+        engine.weigh_backlog()
         for wal_file in files:
             del engine.files.wal[wal_file.generation]
         yield from self._finish_adoptions(runs)

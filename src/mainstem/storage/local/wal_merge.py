@@ -11,7 +11,7 @@ from crc32c import crc32c
 from mainstem.model.errors import CorruptData
 from mainstem.storage.contract import Buffer
 from mainstem.storage.disk import Disk
-from mainstem.storage.local.key_index import KeyTableBuilder
+from mainstem.storage.local.key_index import TABLE_ENTRIES_MAX, KeyTableBuilder
 from mainstem.storage.local.merge_job import MergeJob, MergeOutcome
 from mainstem.storage.local.run_series import BlockPacker, RunSeries, collect_keys
 from mainstem.storage.local.run_writer import AdoptedRun
@@ -111,6 +111,9 @@ def _index_adopted_log(
         columns.add_block(bases[indices[at]], next_, time, position, len(data), crc32c(data), stop - at)
         if table is not None:
             collect_keys(table, data)
+            if len(table) >= TABLE_ENTRIES_MAX:
+                adopted.add_key_table(log, table)
+                table = KeyTableBuilder()
         at = stop
     if table is not None:
         adopted.add_key_table(log, table)

@@ -245,7 +245,7 @@ class MemoryEngine(LedgerEngine):
 
     def close(self) -> Answer[None]:
         """Take no more commits; answer when the last one was answered."""
-        self._closing = True
+        self._begin_closing()
         answer: Answer[None] = Answer()
         self._answer_when_durable(answer, None)
         return answer
