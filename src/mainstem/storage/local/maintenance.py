@@ -71,7 +71,7 @@ class Maintenance:
     def _next_job(self, report: MaintainReport) -> Steps[bool]:
         """Do the most urgent job; False when none is due."""
         merges = self._merges
-        if merges.damage is not None:
+        if merges.resting:
             return False
         if len(self._engine.sealed) >= self._engine.settings.merge_files_min:
             return (yield from merges.merge_wal(report))

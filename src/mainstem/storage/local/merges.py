@@ -41,6 +41,8 @@ SLOTS_PER_TURN = 5_000
 STATE_RUNS_MAX = 8
 TIER_MAX = 2
 RUN_IDS_PER_JOB = 4096
+RETRY_SECONDS_MIN = 0.5
+RETRY_SECONDS_MAX = 60.0
 
 log_output = logging.getLogger("mainstem.storage")
 
@@ -55,6 +57,14 @@ class Merges:
         self._next_run = next_run
         self.damage: CorruptData | None = None
         """Corruption met by a merge. Merging stops, so that nothing is built on it; reading goes on."""
+        self._failures = 0
+        """Jobs that failed one after the other."""
+        self._rest_until = 0.0
+
+    @property
+    def resting(self) -> bool:
+        """Whether nothing is to be begun now: something is damaged, or the last jobs have failed."""
+        return self.damage is not None or self._engine.runtime.monotonic() < self._rest_until
 
     @property
     def state_runs_due(self) -> bool:
@@ -76,10 +86,14 @@ class Merges:
             log_output.error("%s; merging has stopped", self.damage)
             return None
         if outcome.error is not None:
-            log_output.warning("merge failed and will be tried again: %s", outcome.error)
+            self._failures += 1
+            pause = min(RETRY_SECONDS_MAX, RETRY_SECONDS_MIN * 2**self._failures)
+            self._rest_until = self._engine.runtime.monotonic() + pause
+            log_output.warning("merge failed and will be tried again in %.0f s: %s", pause, outcome.error)
             if outcome.no_space:
                 self._engine.ledger.full = True
             return None
+        self._failures = 0
         return outcome
 
     def _commit_files(self, changes: FileChanges) -> Answer[None]:

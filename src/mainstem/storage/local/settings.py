@@ -49,7 +49,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     merge_files_min: int = 1
     """Sealed files at which a merge begins."""
-    merge_files_max: int = 8
+    merge_files_max: int = 4
     """Sealed files that one merge takes."""
     unmerged_files_max: int = 64
     """Sealed files that may wait; above it commits are refused as overloaded until merging has caught up."""
