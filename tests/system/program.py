@@ -17,6 +17,8 @@ PATIENCE_S = 30
 """Bound of every wait: reached only when something is broken."""
 
 ANY_PORT = "http=127.0.0.1:0"
+ANY_OTHER_PORTS = {"MAINSTEM_LISTEN_KAFKA": "127.0.0.1:0"}
+"""Listeners that a test does not speak of take free ports, so that tests can run side by side."""
 
 
 class Program:
@@ -30,7 +32,7 @@ class Program:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**clean, **(environment or {})},
+            env={**clean, **ANY_OTHER_PORTS, **(environment or {})},
             cwd=data_dir.parent,
         )
 

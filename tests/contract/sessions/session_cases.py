@@ -8,6 +8,7 @@ from mainstem.protocols.http.handlers.operations import OperationsHandlers
 from mainstem.protocols.http.handlers.routes import Routes
 from mainstem.protocols.http.session import Handle, HttpSession, HttpSettings, Respond
 from mainstem.transport.session import Session, Wake
+from tests.contract.sessions import kafka_case
 
 
 class Case(NamedTuple):
@@ -23,6 +24,8 @@ class Case(NamedTuple):
     """Beginnings that announce, or are, more than the session takes."""
     input_bytes_max: int
     """The session never wants more than this at once."""
+    refuses_in_silence: bool = False
+    """Whether the protocol has no words for what is too large, and closes."""
 
 
 class FixedOperations:
@@ -91,3 +94,13 @@ def cases() -> Iterator[Case]:
     yield _http("http", http_routes().handle, lambda: None)
     late = LateAnswers(http_routes().handle)
     yield _http("http, answered later", late.handle, late.settle)
+    for name, broker in (("kafka", kafka_case.StubBroker()), ("kafka, answered later", kafka_case.LateBroker())):
+        yield Case(
+            name,
+            kafka_case.opener(broker),
+            broker.settle,
+            kafka_case.CONVERSATION,
+            kafka_case.OVERSIZE,
+            input_bytes_max=4 + kafka_case.SETTINGS.request_bytes_max,
+            refuses_in_silence=True,
+        )

@@ -1,9 +1,9 @@
 """Storage that keeps nothing, and fails when told to."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mainstem.storage.answer import Answer
-from mainstem.storage.contract import Budget, MaintainReport
+from mainstem.storage.contract import Budget, LogChange, MaintainReport, Mutation, StateSnapshot
 from mainstem.storage.local.settings import EngineSettings
 
 
@@ -23,6 +23,14 @@ class FakeEngine:
         if self.maintenance_error is not None:
             return Answer.failed(self.maintenance_error)
         return Answer.of(MaintainReport())
+
+    def load(self, scope: str) -> Answer[StateSnapshot]:
+        return Answer.of(StateSnapshot({}))
+
+    def alter(self, changes: Sequence[LogChange], state: Sequence[Mutation] = ()) -> Answer[None]:
+        return Answer.of(None)
+
+    commit = read = offset_at = watch = trim = staticmethod(lambda *_: Answer.of(None))
 
     def metrics(self) -> dict[str, float]:
         return {"commits_total": 3.0, "cache_bytes": 5.0}

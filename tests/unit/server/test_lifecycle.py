@@ -24,7 +24,7 @@ class Running:
         self.storage = storage
         self.ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         flags = Flags(listen=listen, advertise=advertise, assignments=assignments)
-        self.server = Server(resolve(flags, {}).settings, self.ready.set_result, storage)
+        self.server = Server(resolve(flags, {"MAINSTEM_LISTEN_KAFKA": "off"}).settings, self.ready.set_result, storage)
         self.task = asyncio.create_task(self.server.serve())
 
     def addresses(self) -> list[Address]:

@@ -33,7 +33,7 @@ def written(path: Path, text: str) -> str:
 
 def test_everything_has_a_default() -> None:
     found = resolved()
-    assert found.settings.listen == {"http": (Address("127.0.0.1", 8282),)}
+    assert found.settings.listen == {"kafka": (Address("127.0.0.1", 9092),), "http": (Address("127.0.0.1", 8282),)}
     assert {setting.origin for setting in found.listed} == {"default"}
     assert [setting.key for setting in found.listed] == list(known_keys())
 
@@ -85,7 +85,7 @@ def test_one_protocol_may_listen_in_several_places(
     flags: dict[str, list[str]], environment: dict[str, str], file: str, tmp_path: Path
 ) -> None:
     found = resolved(environment, config=written(tmp_path, file), **flags)
-    assert found.settings.listen == {"http": (Address("h", 1), Address("::1", 2))}
+    assert found.settings.listen["http"] == (Address("h", 1), Address("::1", 2))
 
 
 def test_listen_of_a_higher_source_replaces_the_lower() -> None:
@@ -94,7 +94,7 @@ def test_listen_of_a_higher_source_replaces_the_lower() -> None:
 
 
 def test_with_every_listener_off_there_is_no_broker() -> None:
-    assert "every listener is off" in refused(listen=["http=off"])
+    assert "every listener is off" in refused(listen=["http=off", "kafka=off"])
 
 
 def test_off_and_an_address_contradict() -> None:

@@ -1,1 +1,1 @@
-"""Looking at a data directory from outside: what lies in it, whether it is whole, how large it is. Changes nothing, locks nothing."""
+"""Looking at a data directory from outside: what is in it, and whether that is whole. Nothing is changed or locked."""

@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
-from mainstem.storage.local.frame import FRAME_MAGIC, SECTOR_BYTES, BadFrame, FileHeader, Frame, decode_frame
+from mainstem.storage.local.frame import (
+    FRAME_MAGIC,
+    SECTOR_BYTES,
+    BadFrame,
+    FileHeader,
+    Frame,
+    decode_frame,
+    frame_began,
+)
 from mainstem.storage.local.group import BadGroup, StoredGroup, decode_group
 
 Verdict: TypeAlias = Literal["end", "torn", "damaged", "broken"]
@@ -60,16 +68,11 @@ class WalScan:
         frames = list(frames_after(self.content, position, self.header.generation))
         proven = max(self.header.proven, max((frame.proven for frame in frames), default=0))
         if proven >= sequence:
-            return Ending("damaged", bad.position, sequence, f"{bad.what} (group {sequence}, proven {proven})", bad.logs)
-        begun = bool(frames) or bad.position > position or self._is_begun(position)
+            return Ending(
+                "damaged", bad.position, sequence, f"{bad.what} (group {sequence}, proven {proven})", bad.logs
+            )
+        begun = bool(frames) or frame_began(self.content, position, self.header.generation)
         return Ending("torn" if begun else "end", position, sequence, bad.what, bad.logs)
-
-    def _is_begun(self, position: int) -> bool:
-        """Whether the header of a frame of this file is here, though not whole: recycled files hold frames of older ones."""
-        generation = self.header.generation.to_bytes(8, "little")
-        return bytes(self.content[position : position + 2]) == _MAGIC and (
-            bytes(self.content[position + 16 : position + 24]) == generation
-        )
 
 
 def frames_after(content: memoryview, position: int, generation: int) -> Iterator[Frame]:

@@ -1,0 +1,1 @@
+"""The one internal API behind every protocol: publish, read, watch, settle, administer."""

@@ -1,0 +1,56 @@
+"""The broker: what every protocol adapter is given.
+
+    publish     commit batches (and state) to logs
+    read, find  batches and positions
+    watch       be told when logs grow
+    topics      administer topics
+    producers   identities of idempotent producers
+
+Publishing and reading are the engine's own methods, not wrapped: on the hot path a call costs as much as a check.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+
+from mainstem.broker.clock import Clock
+from mainstem.broker.producers import Producers
+from mainstem.broker.topics import Topics
+from mainstem.coordination import catalog as catalogs
+from mainstem.coordination import producer_ids
+from mainstem.coordination.catalog import Catalog
+from mainstem.coordination.producer_ids import ProducerIds
+from mainstem.storage.contract import Engine
+
+
+class Broker:
+    """One broker over one engine. Open it with `Broker.open`."""
+
+    def __init__(self, engine: Engine, clock: Clock, catalog: Catalog, ids: ProducerIds) -> None:
+        self.clock = clock
+        self.cluster_id = catalog.cluster_id
+        self.topics = Topics(engine, catalog)
+        self.producers = Producers(engine, ids)
+        self.publish = engine.commit
+        self.read = engine.read
+        self.find = engine.offset_at
+        self.watch = engine.watch
+        self.trim = engine.trim
+
+    @classmethod
+    async def open(cls, engine: Engine, clock: Clock) -> Broker:
+        """Load what is known, and found what must be there. Raises kinds of MainstemError."""
+        catalog = Catalog()
+        for key, value in (await engine.load(catalogs.SCOPE)).entries.items():
+            catalog.replay(key, value)
+        if not catalog.cluster_id:
+            # As Kafka writes a cluster id: a random UUID in URL-safe base64 without padding.
+            founding = catalog.decide_founding(base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode())
+            await engine.alter((), founding)
+            for mutation in founding:
+                catalog.replay(mutation.key, mutation.value)
+        ids = ProducerIds()
+        for key, value in (await engine.load(producer_ids.SCOPE)).entries.items():
+            ids.replay(key, value)
+        return cls(engine, clock, catalog, ids)

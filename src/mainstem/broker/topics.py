@@ -1,0 +1,132 @@
+"""Administration of topics.
+
+Changes of the catalog are made one after the other, and each is applied to memory when it is durable: so whoever looks at
+the catalog sees what survives, and a change that the log refuses leaves no trace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+
+from mainstem.coordination.catalog import (
+    DEFAULT_NAMESPACE,
+    SCOPE,
+    Catalog,
+    Change,
+    NewTopic,
+    Topic,
+    check_topic_name,
+)
+from mainstem.coordination.errors import TopicError, TopicExists, UnknownTopic
+from mainstem.coordination.topic_config import OPTIONS, TopicOption, check_topic_config
+from mainstem.model.errors import MainstemError
+from mainstem.storage.contract import Engine
+
+__all__ = [
+    "DEFAULT_NAMESPACE",
+    "OPTIONS",
+    "NewTopic",
+    "Topic",
+    "TopicOption",
+    "Topics",
+    "check_topic_config",
+    "check_topic_name",
+]
+
+
+class Topics:
+    """The topics of a broker."""
+
+    def __init__(self, engine: Engine, catalog: Catalog, new_id: Callable[[], uuid.UUID] = uuid.uuid4) -> None:
+        self._engine = engine
+        self._catalog = catalog
+        self._new_id = new_id
+        self._lane = asyncio.Lock()
+        self.by_id: Mapping[uuid.UUID, Topic] = catalog.by_id
+
+    # Questions
+
+    def named(self, namespace: str = DEFAULT_NAMESPACE) -> Mapping[str, Topic]:
+        """The topics of a namespace by name; stays current."""
+        return self._catalog.topics(namespace)
+
+    def get(self, name: str, namespace: str = DEFAULT_NAMESPACE) -> Topic:
+        """One of them. Raises UnknownTopic."""
+        return self._catalog.topic(name, namespace)
+
+    def check_create(self, wish: NewTopic) -> None:
+        """Whether such a topic could be created now. Raises kinds of TopicError."""
+        self._catalog.check_create(wish)
+
+    # Changes
+
+    async def create(self, wishes: Sequence[NewTopic]) -> list[Topic | MainstemError]:
+        """Create each, or say why not; those that can be are created together."""
+        async with self._lane:
+            outcomes: list[Topic | MainstemError | None] = []
+            accepted: list[NewTopic] = []
+            for wish in wishes:
+                try:
+                    if any(wish.name == other.name and wish.namespace == other.namespace for other in accepted):
+                        raise TopicExists(f"Topic '{wish.name}' is asked for twice.")
+                    self._catalog.check_create(wish)
+                    accepted.append(wish)
+                    outcomes.append(None)
+                except TopicError as refusal:
+                    outcomes.append(refusal)
+            refusal_of_all: MainstemError | None = None
+            if accepted:
+                try:
+                    await self._commit(self._catalog.decide_create(accepted, self._new_id))
+                except MainstemError as error:
+                    refusal_of_all = error
+            return [
+                outcome if outcome is not None else refusal_of_all or self._catalog.topic(wish.name, wish.namespace)
+                for wish, outcome in zip(wishes, outcomes, strict=True)
+            ]
+
+    async def ensure(self, wish: NewTopic) -> Topic:
+        """The topic of this name, created if there is none. Raises kinds of MainstemError."""
+        async with self._lane:
+            known = self._catalog.topics(wish.namespace).get(wish.name)
+            if known is None:
+                await self._commit(self._catalog.decide_create([wish], self._new_id))
+                known = self._catalog.topic(wish.name, wish.namespace)
+            return known
+
+    async def delete(self, topic: Topic) -> None:
+        """Remove a topic with all that is in it."""
+        async with self._lane:
+            await self._commit(self._catalog.decide_delete(self._current(topic)))
+
+    async def expand(self, name: str, partitions: int, *, dry_run: bool = False) -> None:
+        """Add partitions until there are so many."""
+        async with self._lane:
+            change = self._catalog.decide_expand(self._catalog.topic(name), partitions)
+            if not dry_run:
+                await self._commit(change)
+
+    async def configure(
+        self, name: str, revise: Callable[[dict[str, str]], Mapping[str, str]], *, dry_run: bool = False
+    ) -> None:
+        """Replace what was set by what `revise` makes of it."""
+        async with self._lane:
+            topic = self._catalog.topic(name)
+            change = self._catalog.decide_configure(topic, revise(dict(topic.configs)))
+            if not dry_run:
+                await self._commit(change)
+
+    def _current(self, topic: Topic) -> Topic:
+        """The topic as it is by now; another one of the same name is not meant."""
+        current = self._catalog.by_id.get(topic.id)
+        if current is None:
+            raise UnknownTopic(f"topic {topic.name}")
+        return current
+
+    async def _commit(self, change: Change) -> None:
+        await self._engine.alter(change.logs, change.state)
+        for mutation in change.state:
+            assert mutation.scope == SCOPE
+            self._catalog.replay(mutation.key, mutation.value)

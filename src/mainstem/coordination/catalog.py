@@ -1,0 +1,227 @@
+"""The catalog: which topics there are, which logs they consist of, what was configured.
+
+It is state in the log it describes (scope `catalog`), so that nothing can disagree: a topic and its logs are created by
+one commit. `decide_*` checks a wish against what is known and answers the changes; `replay` applies one mutation and
+is the only thing that changes the catalog, live and at a start.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from mainstem.coordination.errors import InvalidPartitionCount, InvalidTopicName, TopicExists, UnknownTopic
+from mainstem.coordination.topic_config import check_topic_config, log_config
+from mainstem.storage.contract import ConfigureLog, CreateLog, DeleteLog, LogChange, Mutation
+
+SCOPE = "catalog"
+DEFAULT_NAMESPACE = "default"
+TOPIC_NAME_CHARACTERS_MAX = 249
+PARTITIONS_MAX = 100_000
+"""Of one topic: what a single commit can create."""
+
+_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+_TOPIC_PREFIX = b"topic/"
+_CLUSTER_KEY = b"cluster"
+_NEXT_LOG_KEY = b"next_log"
+
+
+class TopicEntry(msgspec.Struct, frozen=True, array_like=True):
+    """A topic as it is stored."""
+
+    namespace: str
+    name: str
+    id: bytes
+    logs: tuple[int, ...]
+    configs: dict[str, str]
+
+
+class Topic:
+    """A topic, ready for use. Never changed: another one takes its place."""
+
+    __slots__ = ("configs", "id", "is_compacted", "is_stamped", "logs", "name", "namespace")
+
+    def __init__(self, entry: TopicEntry) -> None:
+        self.namespace = entry.namespace
+        self.name = entry.name
+        self.id = uuid.UUID(bytes=entry.id)
+        self.logs = entry.logs
+        """The log of each partition."""
+        self.configs: Mapping[str, str] = entry.configs
+        """What was set, as it was written; everything else has its default."""
+        self.is_stamped = entry.configs.get("message.timestamp.type") == "LogAppendTime"
+        """Whether records get the time of their arrival."""
+        self.is_compacted = "compact" in entry.configs.get("cleanup.policy", "")
+
+    def entry(self, *, logs: tuple[int, ...] | None = None, configs: Mapping[str, str] | None = None) -> TopicEntry:
+        """As stored, with something replaced."""
+        return TopicEntry(
+            self.namespace,
+            self.name,
+            self.id.bytes,
+            self.logs if logs is None else logs,
+            dict(self.configs if configs is None else configs),
+        )
+
+
+class NewTopic(NamedTuple):
+    """A wish for a topic."""
+
+    name: str
+    partitions: int
+    configs: Mapping[str, str] = {}
+    namespace: str = DEFAULT_NAMESPACE
+
+
+class Change(NamedTuple):
+    """What a decision comes to: to be committed together."""
+
+    logs: list[LogChange]
+    state: list[Mutation]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_topic = msgspec.msgpack.Decoder(TopicEntry).decode
+_decode_number = msgspec.msgpack.Decoder(int).decode
+
+
+class Catalog:
+    """What is known. Only `replay` changes it."""
+
+    def __init__(self) -> None:
+        self.namespaces: dict[str, dict[str, Topic]] = {DEFAULT_NAMESPACE: {}}
+        self.by_id: dict[uuid.UUID, Topic] = {}
+        self.cluster_id = ""
+        self._next_log = 1
+        self._plain_names: dict[tuple[str, str], str] = {}
+
+    # Questions
+
+    def topics(self, namespace: str = DEFAULT_NAMESPACE) -> Mapping[str, Topic]:
+        """The topics of a namespace, by name; stays current."""
+        return self.namespaces.setdefault(namespace, {})
+
+    def topic(self, name: str, namespace: str = DEFAULT_NAMESPACE) -> Topic:
+        """One topic. Raises UnknownTopic."""
+        found = self.topics(namespace).get(name)
+        if found is None:
+            raise UnknownTopic(f"topic {name}")
+        return found
+
+    # Decisions
+
+    def decide_founding(self, cluster_id: str) -> list[Mutation]:
+        """The first thing a new catalog holds: a name of its own."""
+        return [Mutation(SCOPE, _CLUSTER_KEY, cluster_id.encode())]
+
+    def decide_create(self, wishes: Iterable[NewTopic], new_id: Callable[[], uuid.UUID]) -> Change:
+        """Topics with their logs; all of the wishes were checked one by one before."""
+        changes: list[LogChange] = []
+        state: list[Mutation] = []
+        next_log = self._next_log
+        for wish in wishes:
+            self.check_create(wish)
+            config = log_config(wish.configs)
+            logs = tuple(range(next_log, next_log + wish.partitions))
+            next_log += wish.partitions
+            changes += [CreateLog(log, config) for log in logs]
+            entry = TopicEntry(wish.namespace, wish.name, new_id().bytes, logs, dict(wish.configs))
+            state.append(_put_topic(entry))
+        state.append(Mutation(SCOPE, _NEXT_LOG_KEY, _encode(next_log)))
+        return Change(changes, state)
+
+    def check_create(self, wish: NewTopic) -> None:
+        """Whether such a topic could be created now. Raises kinds of TopicError."""
+        check_topic_name(wish.name)
+        self._check_collision(wish)
+        _check_partitions(wish.partitions)
+        check_topic_config(wish.configs)
+
+    def _check_collision(self, wish: NewTopic) -> None:
+        topics = self.topics(wish.namespace)
+        if wish.name in topics:
+            raise TopicExists(f"Topic '{wish.name}' already exists.")
+        # Kafka's metrics write dots as underscores, so it does not let two names meet there; nor do we.
+        other = self._plain_names.get((wish.namespace, _plain(wish.name)))
+        if other is not None:
+            raise InvalidTopicName(f"Topic '{wish.name}' collides with existing topics: {other}")
+
+    def decide_delete(self, topic: Topic) -> Change:
+        """The topic goes, with all that is in it."""
+        return Change([DeleteLog(log) for log in topic.logs], [Mutation(SCOPE, _topic_key(topic), None)])
+
+    def decide_expand(self, topic: Topic, partitions: int) -> Change:
+        """More partitions; there are never fewer."""
+        if partitions <= len(topic.logs):
+            raise InvalidPartitionCount(f"The topic {topic.name} currently has {len(topic.logs)} partition(s).")
+        _check_partitions(partitions)
+        first = self._next_log
+        added = tuple(range(first, first + partitions - len(topic.logs)))
+        config = log_config(topic.configs)
+        state = [
+            _put_topic(topic.entry(logs=topic.logs + added)),
+            Mutation(SCOPE, _NEXT_LOG_KEY, _encode(added[-1] + 1)),
+        ]
+        return Change([CreateLog(log, config) for log in added], state)
+
+    def decide_configure(self, topic: Topic, configs: Mapping[str, str]) -> Change:
+        """Another configuration, as a whole."""
+        check_topic_config(configs)
+        config = log_config(configs)
+        return Change([ConfigureLog(log, config) for log in topic.logs], [_put_topic(topic.entry(configs=configs))])
+
+    # Effects
+
+    def replay(self, key: bytes, value: bytes | None) -> None:
+        """Apply one mutation of the scope."""
+        if key.startswith(_TOPIC_PREFIX):
+            self._replay_topic(key, value)
+        elif key == _NEXT_LOG_KEY and value is not None:
+            self._next_log = _decode_number(value)
+        elif key == _CLUSTER_KEY and value is not None:
+            self.cluster_id = value.decode()
+
+    def _replay_topic(self, key: bytes, value: bytes | None) -> None:
+        if value is None:
+            namespace, _, name = key.removeprefix(_TOPIC_PREFIX).decode().partition("/")
+            gone = self.namespaces[namespace].pop(name)
+            del self.by_id[gone.id]
+            del self._plain_names[namespace, _plain(name)]
+            return
+        topic = Topic(_decode_topic(value))
+        self.namespaces.setdefault(topic.namespace, {})[topic.name] = topic
+        self.by_id[topic.id] = topic
+        self._plain_names[topic.namespace, _plain(topic.name)] = topic.name
+
+
+def check_topic_name(name: str) -> None:
+    """Raises InvalidTopicName."""
+    if not name:
+        raise InvalidTopicName("Topic name is illegal, it can't be empty")
+    if name in {".", ".."}:
+        raise InvalidTopicName('Topic name cannot be "." or ".."')
+    if len(name) > TOPIC_NAME_CHARACTERS_MAX:
+        raise InvalidTopicName(f"Topic name is longer than {TOPIC_NAME_CHARACTERS_MAX} characters")
+    if not _NAME.fullmatch(name):
+        raise InvalidTopicName(f"Topic name {name!r} has characters other than ASCII alphanumerics, '.', '_' and '-'")
+
+
+def _plain(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _check_partitions(count: int) -> None:
+    if not 1 <= count <= PARTITIONS_MAX:
+        raise InvalidPartitionCount(f"Number of partitions must be between 1 and {PARTITIONS_MAX}.")
+
+
+def _topic_key(topic: Topic | TopicEntry) -> bytes:
+    return _TOPIC_PREFIX + f"{topic.namespace}/{topic.name}".encode()
+
+
+def _put_topic(entry: TopicEntry) -> Mutation:
+    return Mutation(SCOPE, _topic_key(entry), _encode(entry))

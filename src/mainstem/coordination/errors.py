@@ -1,0 +1,136 @@
+"""What cannot be done with topics, groups and producers, named by the fact.
+
+PeerError
+|-- TopicError
+|   |-- UnknownTopic, TopicExists, InvalidTopicName
+|   |-- InvalidPartitionCount
+|   `-- InvalidTopicConfig
+|-- GroupError
+|   |-- UnknownGroup, GroupNotEmpty, GroupInUse, InvalidGroupName, InconsistentProtocol, GroupFull
+|   |-- UnknownMember, MemberIdRequired, FencedInstance
+|   |-- StaleGeneration, RebalanceUnderWay, InvalidSessionTimeout
+|   `-- OffsetNoteTooLarge
+`-- TransactionError
+    |-- FencedProducer, StaleProducerEpoch, UnknownProducer
+    |-- InvalidTransactionState, TransactionUnderWay
+    |-- UnknownTransaction
+    `-- InvalidTransactionTimeout
+"""
+
+from mainstem.model.errors import PeerError
+
+
+class TopicError(PeerError):
+    """Something about a topic cannot be."""
+
+
+class UnknownTopic(TopicError):
+    """No such topic, or no such partition of it."""
+
+
+class TopicExists(TopicError):
+    """The name is taken."""
+
+
+class InvalidTopicName(TopicError):
+    """The name cannot be a topic's."""
+
+
+class InvalidPartitionCount(TopicError):
+    """Not a number of partitions that the topic can have."""
+
+
+class InvalidTopicConfig(TopicError):
+    """The configuration is unknown, or its value is not kept here."""
+
+
+class GroupError(PeerError):
+    """Something about a group cannot be."""
+
+
+class UnknownGroup(GroupError):
+    """No such group."""
+
+
+class InvalidGroupName(GroupError):
+    """The name cannot be a group's."""
+
+
+class GroupNotEmpty(GroupError):
+    """The group has members."""
+
+
+class GroupInUse(GroupError):
+    """A member of the group subscribes to the topic."""
+
+
+class GroupFull(GroupError):
+    """The group has as many members as it may have."""
+
+
+class InconsistentProtocol(GroupError):
+    """No way of sharing partitions is known to all members, or the group is of another kind."""
+
+
+class UnknownMember(GroupError):
+    """Not a member, or not any more."""
+
+
+class MemberIdRequired(GroupError):
+    """A newcomer is to join again, with the id that it is given here."""
+
+    def __init__(self, member_id: str) -> None:
+        super().__init__(f"join again as {member_id}")
+        self.member_id = member_id
+
+
+class FencedInstance(GroupError):
+    """A newer process has taken the place of this static member."""
+
+
+class StaleGeneration(GroupError):
+    """Another generation is current."""
+
+
+class RebalanceUnderWay(GroupError):
+    """Members are to join again first."""
+
+
+class InvalidSessionTimeout(GroupError):
+    """Shorter or longer than allowed."""
+
+
+class OffsetNoteTooLarge(GroupError):
+    """The text beside a committed offset is too long."""
+
+
+class TransactionError(PeerError):
+    """Something about a transaction cannot be."""
+
+
+class FencedProducer(TransactionError):
+    """A newer producer with the same transactional id has begun."""
+
+
+class StaleProducerEpoch(TransactionError):
+    """The epoch is not the current one of this producer."""
+
+
+class UnknownProducer(TransactionError):
+    """The producer id is not the one of this transactional id."""
+
+
+class UnknownTransaction(TransactionError):
+    """Nothing is known by this transactional id."""
+
+
+class InvalidTransactionState(TransactionError):
+    """Not now: there is no transaction, or it ends in the other way."""
+
+
+class TransactionUnderWay(TransactionError):
+    """The last transaction is still being ended; the same request may succeed in a moment."""
+
+
+class InvalidTransactionTimeout(TransactionError):
+    """Longer than allowed, or not a time."""

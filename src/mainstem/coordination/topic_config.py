@@ -1,0 +1,158 @@
+"""What a topic can be asked to promise, by the names that Kafka's tools use, and what each means to its logs.
+
+Every name here is kept or refused. Some are kept by construction for the values that are accepted: a single copy always
+has one replica in sync, and space is reclaimed in steps finer than any segment. Whatever is not kept is refused by
+name, because a promise that is silently dropped is found in the worst moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from mainstem.coordination.errors import InvalidTopicConfig
+from mainstem.storage.contract import Flush, LogConfig
+
+LONG_MAX = 2**63 - 1
+INT_MAX = 2**31 - 1
+SEGMENT_BYTES_MIN = 1 << 20
+MESSAGE_BYTES_MIN = 61
+"""The header of a batch."""
+
+Kind: TypeAlias = Literal["boolean", "string", "int", "long", "double", "list"]
+
+
+class TopicOption(msgspec.Struct, frozen=True):
+    """One name: its default, and which values are kept."""
+
+    name: str
+    kind: Kind
+    default: str
+    check: Callable[[str], object]
+    """Raises ValueError with the reason for a value that is not kept."""
+    text: str
+
+
+def _integer(low: int, high: int) -> Callable[[str], int]:
+    def check(value: str) -> int:
+        number = int(value)
+        if not low <= number <= high:
+            raise ValueError(f"must be between {low} and {high}")
+        return number
+
+    return check
+
+
+def _only(kept: str, reason: str) -> Callable[[str], str]:
+    def check(value: str) -> str:
+        if value.strip().lower() != kept:
+            raise ValueError(f"only {kept} is supported: {reason}")
+        return value
+
+    return check
+
+
+def _one_of(*kept: str) -> Callable[[str], str]:
+    def check(value: str) -> str:
+        if value not in kept:
+            raise ValueError(f"must be one of {', '.join(kept)}")
+        return value
+
+    return check
+
+
+def _ratio(value: str) -> float:
+    number = float(value)
+    if not 0 <= number <= 1:
+        raise ValueError("must be between 0 and 1")
+    return number
+
+
+def _policies(value: str) -> frozenset[str]:
+    policies = frozenset(part.strip() for part in value.split(","))
+    if not policies or not policies <= {"delete", "compact"}:
+        raise ValueError("must be delete, compact or both")
+    return policies
+
+
+def _flush_messages(value: str) -> int:
+    number = int(value)
+    if number not in (1, LONG_MAX):
+        raise ValueError("only 1 (sync every commit) or no limit is supported; flush.ms sets an interval")
+    return number
+
+
+_LONG = _integer(0, LONG_MAX)
+
+_OPTIONS = (
+    TopicOption("cleanup.policy", "list", "delete", _policies, "What happens to old records."),
+    TopicOption("compression.type", "string", "producer", _only("producer", "batches are stored as sent"),
+                "Batches keep the compression of their producer."),
+    TopicOption("delete.retention.ms", "long", "86400000", _LONG, "How long a compacted topic keeps tombstones."),
+    TopicOption("flush.messages", "long", str(LONG_MAX), _flush_messages, "1: sync before every acknowledgement."),
+    TopicOption("flush.ms", "long", str(LONG_MAX), _LONG, "Sync in intervals, or, at its largest, never by ourselves."),
+    TopicOption("max.message.bytes", "int", "1048588", _integer(MESSAGE_BYTES_MIN, INT_MAX), "Largest batch."),
+    TopicOption("message.timestamp.type", "string", "CreateTime", _one_of("CreateTime", "LogAppendTime"),
+                "Whose clock stamps records."),
+    TopicOption("min.cleanable.dirty.ratio", "double", "0.5", _ratio, "Share of dirt at which compaction begins."),
+    TopicOption("min.compaction.lag.ms", "long", "0", _LONG, "How long a record stays uncompacted."),
+    TopicOption("min.insync.replicas", "int", "1", _only("1", "there is one copy"), "Copies that must acknowledge."),
+    TopicOption("retention.bytes", "long", "-1", _integer(-1, LONG_MAX), "Size above which old records go."),
+    TopicOption("retention.ms", "long", "604800000", _integer(-1, LONG_MAX), "Age at which records go."),
+    TopicOption("segment.bytes", "int", "1073741824", _integer(SEGMENT_BYTES_MIN, INT_MAX),
+                "Upper bound of the steps in which space is reclaimed; ours are finer."),
+    TopicOption("segment.ms", "long", "604800000", _integer(1, LONG_MAX),
+                "Upper bound of the time until records can be reclaimed; here they always can."),
+)  # fmt: skip
+
+OPTIONS: Mapping[str, TopicOption] = {option.name: option for option in _OPTIONS}
+
+
+def check_topic_config(configs: Mapping[str, str]) -> None:
+    """Raises InvalidTopicConfig for the first name that is unknown or value that is not kept."""
+    for name, value in configs.items():
+        option = OPTIONS.get(name)
+        if option is None:
+            raise InvalidTopicConfig(f"{name} is not a topic configuration that is kept here")
+        try:
+            option.check(value)
+        except ValueError as error:
+            raise InvalidTopicConfig(f"Invalid value {value} for configuration {name}: {error}") from None
+
+
+def log_config(configs: Mapping[str, str]) -> LogConfig:
+    """What the logs of a topic promise. The configuration was checked before."""
+
+    def number(name: str) -> int:
+        return int(configs.get(name, OPTIONS[name].default))
+
+    def limit(name: str) -> int | None:
+        value = number(name)
+        return None if value < 0 else value
+
+    policies = _policies(configs.get("cleanup.policy", "delete"))
+    flush, flush_interval_ms = _flush_policy(configs)
+    return LogConfig(
+        flush=flush,
+        flush_interval_ms=flush_interval_ms,
+        batch_bytes_max=number("max.message.bytes"),
+        retention_ms=limit("retention.ms"),
+        retention_bytes=limit("retention.bytes"),
+        delete="delete" in policies,
+        compact="compact" in policies,
+        tombstone_retention_ms=number("delete.retention.ms"),
+        compaction_lag_ms_min=number("min.compaction.lag.ms"),
+        dirty_ratio_min=float(configs.get("min.cleanable.dirty.ratio", "0.5")),
+    )
+
+
+def _flush_policy(configs: Mapping[str, str]) -> tuple[Flush | None, int | None]:
+    """Unlike Kafka's, our default is the node's setting, which is to sync; who sets either name says otherwise."""
+    if configs.get("flush.messages") == "1" or configs.get("flush.ms") == "0":
+        return "sync", None
+    if "flush.ms" in configs:
+        interval = int(configs["flush.ms"])
+        return ("os", None) if interval == LONG_MAX else ("interval", interval)
+    return None, None

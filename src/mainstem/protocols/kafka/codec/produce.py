@@ -1,0 +1,138 @@
+"""Produce, by hand: versions 3 to 13. Batches stay where they were received."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple, TypeAlias
+
+from mainstem.protocols.kafka.codec.cursor import INT32, bytes_at, count_at, skip_tags, text_at
+from mainstem.wire.varint import encode_unsigned_varint
+
+FLEXIBLE_FROM = 9
+TOPIC_IDS_FROM = 13
+LOG_START_FROM = 5
+RECORD_ERRORS_FROM = 8
+
+_ACKS_TIMEOUT = struct.Struct(">hi")
+_UUID_BYTES = 16
+
+PartitionRecords: TypeAlias = "tuple[int, memoryview | None]"
+TopicRecords: TypeAlias = "tuple[str | bytes, list[PartitionRecords]]"
+"""A topic by its name, or from version 13 on by the bytes of its id, with records by partition."""
+
+
+class ProduceRequest(NamedTuple):
+    """What a producer sends."""
+
+    transactional_id: str | None
+    acks: int
+    topics: list[TopicRecords]
+
+
+def decode_produce(data: memoryview, position: int, version: int) -> ProduceRequest:
+    """The body of a request. Raises MalformedBytes kinds, and struct.error or IndexError where the bytes end early."""
+    flexible = version >= FLEXIBLE_FROM
+    transactional_id, position = text_at(data, position, flexible)
+    acks, _ = _ACKS_TIMEOUT.unpack_from(data, position)
+    topic_count, position = count_at(data, position + 6, flexible, 6)
+    topics: list[TopicRecords] = []
+    for _ in range(topic_count):
+        name: str | bytes
+        if version >= TOPIC_IDS_FROM:
+            name = bytes(data[position : position + _UUID_BYTES])
+            position += _UUID_BYTES
+        else:
+            text, position = text_at(data, position, flexible)
+            name = text or ""
+        partition_count, position = count_at(data, position, flexible, 5)
+        partitions: list[PartitionRecords] = []
+        for _ in range(partition_count):
+            (index,) = INT32.unpack_from(data, position)
+            records, position = bytes_at(data, position + 4, flexible)
+            if flexible:
+                position = skip_tags(data, position)
+            partitions.append((index, records))
+        if flexible:
+            position = skip_tags(data, position)
+        topics.append((name, partitions))
+    return ProduceRequest(transactional_id, acks, topics)
+
+
+class PartitionOutcome(NamedTuple):
+    """What became of the records of one partition."""
+
+    partition: int
+    error: int
+    base: int = -1
+    append_time_ms: int = -1
+    message: str | None = None
+
+
+_SIZE_CORRELATION = struct.Struct(">ii")
+_OUTCOME = struct.Struct(">ihqq")
+_OUTCOME_START = struct.Struct(">ihqqq")
+_NO_ERRORS_CLASSIC = INT32.pack(0)
+_NULL_TEXT = b"\xff\xff"
+_THROTTLE = INT32.pack(0)
+
+
+def encode_produce(
+    version: int, correlation_id: int, topics: list[tuple[str | bytes, list[PartitionOutcome]]]
+) -> bytearray:
+    """The response, with its size in front."""
+    out = bytearray(8)
+    if version >= FLEXIBLE_FROM:
+        _encode_flexible(out, version, topics)
+    else:
+        _encode_classic(out, version, topics)
+    _SIZE_CORRELATION.pack_into(out, 0, len(out) - 4, correlation_id)
+    return out
+
+
+def _encode_classic(out: bytearray, version: int, topics: list[tuple[str | bytes, list[PartitionOutcome]]]) -> None:
+    out += INT32.pack(len(topics))
+    for name, outcomes in topics:
+        text = name.encode() if isinstance(name, str) else name
+        out += len(text).to_bytes(2, "big")
+        out += text
+        out += INT32.pack(len(outcomes))
+        for index, error, base, append_time_ms, message in outcomes:
+            if version < LOG_START_FROM:
+                out += _OUTCOME.pack(index, error, base, append_time_ms)
+                continue
+            out += _OUTCOME_START.pack(index, error, base, append_time_ms, -1)
+            if version >= RECORD_ERRORS_FROM:
+                out += _NO_ERRORS_CLASSIC
+                if message is None:
+                    out += _NULL_TEXT
+                else:
+                    content = message.encode()
+                    out += len(content).to_bytes(2, "big")
+                    out += content
+    out += _THROTTLE
+
+
+def _encode_flexible(out: bytearray, version: int, topics: list[tuple[str | bytes, list[PartitionOutcome]]]) -> None:
+    out.append(0)  # tags of the header
+    encode_unsigned_varint(out, len(topics) + 1)
+    for name, outcomes in topics:
+        if isinstance(name, str):
+            text = name.encode()
+            encode_unsigned_varint(out, len(text) + 1)
+            out += text
+        else:
+            out += name
+        encode_unsigned_varint(out, len(outcomes) + 1)
+        for index, error, base, append_time_ms, message in outcomes:
+            out += _OUTCOME_START.pack(index, error, base, append_time_ms, -1)
+            out.append(1)  # no errors of single records
+            if message is None:
+                out.append(0)
+            else:
+                content = message.encode()
+                encode_unsigned_varint(out, len(content) + 1)
+                out += content
+            out.append(0)
+        out.append(0)
+    out += _THROTTLE
+    out.append(0)

@@ -1,0 +1,1 @@
+"""What each request does: one module per family of APIs."""

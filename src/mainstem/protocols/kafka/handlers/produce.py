@@ -1,0 +1,185 @@
+"""Produce: one commit per partition, handed in together, answered when all is durable.
+
+No work per record and no copy: a batch goes from the receive buffer to the log as it came.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from typing import TypeAlias
+from uuid import UUID
+
+from mainstem.broker.broker import Broker
+from mainstem.broker.log import Answer, Append, Commit, CommitResult, Committed
+from mainstem.broker.topics import Topic
+from mainstem.model.errors import MainstemError
+from mainstem.protocols.kafka.codec.cursor import skip_tags
+from mainstem.protocols.kafka.codec.produce import (
+    FLEXIBLE_FROM,
+    TOPIC_IDS_FROM,
+    PartitionOutcome,
+    ProduceRequest,
+    decode_produce,
+    encode_produce,
+)
+from mainstem.protocols.kafka.errors import code_of
+from mainstem.protocols.kafka.session import Reply
+from mainstem.wire.errors import UnknownMessage
+from mainstem.wire.kafka import ErrorCode
+from mainstem.wire.kafka.schema import Versions
+from mainstem.wire.record_batch import HEADER_BYTES, check_batch, stamp_log_append_time
+
+log = logging.getLogger(__name__)
+
+_HEADER = struct.Struct(">hhih")
+_ATTRIBUTES_LOW_AT = 22
+_MAGIC_AT = 16
+_COMPRESSION = 0x07
+_ZSTD = 4
+_ZSTD_FROM = 7
+_CONTROL = 0x20
+_TRANSACTIONAL = 0x10
+ACKS_NONE = 0
+ACKS = frozenset({ACKS_NONE, 1, -1})
+
+Outcomes: TypeAlias = list[tuple["str | bytes", list[PartitionOutcome]]]
+Place: TypeAlias = tuple[list[PartitionOutcome], int, int, int]
+"""Where a commit's outcome goes: the list, the place in it, the partition, and the time that was stamped."""
+
+
+class ProduceHandler:
+    """Takes records in."""
+
+    VERSIONS = Versions(3, 13)
+
+    def __init__(self, broker: Broker) -> None:
+        self._publish = broker.publish
+        self._topics = broker.topics.named()
+        self._topics_by_id = broker.topics.by_id
+        self._now_ms = broker.clock.now_ms
+
+    def handle(self, data: memoryview, reply: Reply) -> None:
+        """Deal with one request. Raises for what cannot be understood."""
+        _, version, correlation_id, client_length = _HEADER.unpack_from(data)
+        if version not in self.VERSIONS:
+            raise UnknownMessage(f"Produce has no version {version} here")
+        position = 10 + max(client_length, 0)
+        if version >= FLEXIBLE_FROM:
+            position = skip_tags(data, position)
+        request = decode_produce(data, position, version)
+        if request.acks not in ACKS:
+            outcomes = [
+                (name, [PartitionOutcome(index, ErrorCode.INVALID_REQUIRED_ACKS) for index, _ in partitions])
+                for name, partitions in request.topics
+            ]
+            reply.send(encode_produce(version, correlation_id, outcomes))
+            return
+        self._take(request, version, correlation_id, reply)
+
+    def _take(self, request: ProduceRequest, version: int, correlation_id: int, reply: Reply) -> None:
+        outcomes: Outcomes = []
+        commits: list[Commit] = []
+        places: list[Place] = []
+        for name, partitions in request.topics:
+            topic = self._find(name)
+            answers: list[PartitionOutcome] = []
+            outcomes.append((name, answers))
+            for index, records in partitions:
+                if topic is None or not 0 <= index < len(topic.logs):
+                    answers.append(PartitionOutcome(index, _unknown(version)))
+                    continue
+                # Everything else about a batch is the log's to judge.
+                if records is None or len(records) < HEADER_BYTES or records[_ATTRIBUTES_LOW_AT] & 0x34:
+                    refusal = self._judge(records, version, index, request)
+                    if refusal is not None:
+                        answers.append(refusal)
+                        continue
+                assert records is not None
+                stamp = -1
+                if topic.is_stamped:
+                    try:
+                        stamp = self._stamp(records)
+                    except MainstemError as error:
+                        answers.append(PartitionOutcome(index, code_of(error), message=str(error)))
+                        continue
+                commits.append(Commit((Append(topic.logs[index], records),)))
+                places.append((answers, len(answers), index, stamp))
+                answers.append(PartitionOutcome(index, ErrorCode.NONE))
+        self._commit(commits, places, outcomes, version, correlation_id, request.acks, reply)
+
+    def _commit(
+        self,
+        commits: list[Commit],
+        places: list[Place],
+        outcomes: Outcomes,
+        version: int,
+        correlation_id: int,
+        acks: int,
+        reply: Reply,
+    ) -> None:
+        def finish(answer: Answer[list[CommitResult]]) -> None:
+            _note(answer, places)
+            reply.send(encode_produce(version, correlation_id, outcomes))
+
+        def finish_silently(answer: Answer[list[CommitResult]]) -> None:
+            _note(answer, places)
+            refused = next((o for _, answers in outcomes for o in answers if o.error), None)
+            if refused is None:
+                reply.send()
+                return
+            # The only way to tell a client that wants no answer, as Kafka does.
+            log.info("records sent without acknowledgement were refused with code %d", refused.error)
+            reply.refuse()
+
+        self._publish(commits).on_done(finish_silently if acks == ACKS_NONE else finish)
+
+    def _find(self, name: str | bytes) -> Topic | None:
+        if isinstance(name, str):
+            return self._topics.get(name)
+        return self._topics_by_id.get(UUID(bytes=name))
+
+    def _judge(
+        self, records: memoryview | None, version: int, index: int, request: ProduceRequest
+    ) -> PartitionOutcome | None:
+        """A closer look at what is unusual; None if it may go on to the log."""
+        if records is None or len(records) < HEADER_BYTES:
+            return PartitionOutcome(index, ErrorCode.INVALID_RECORD, message="one record batch is needed")
+        if records[_MAGIC_AT] != 2:
+            return None
+        attributes = records[_ATTRIBUTES_LOW_AT]
+        if attributes & _CONTROL:
+            return PartitionOutcome(
+                index, ErrorCode.INVALID_RECORD, message="control records are the broker's to write"
+            )
+        if attributes & _COMPRESSION == _ZSTD and version < _ZSTD_FROM:
+            return PartitionOutcome(index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        if attributes & _TRANSACTIONAL:
+            return PartitionOutcome(index, ErrorCode.INVALID_TXN_STATE, message="transactions are not supported")
+        return None
+
+    def _stamp(self, records: memoryview) -> int:
+        """Put the time of arrival on a batch; it is checked first, because its checksum changes."""
+        check_batch(records)
+        now_ms = self._now_ms()
+        stamp_log_append_time(records, now_ms)
+        return now_ms
+
+
+def _unknown(version: int) -> ErrorCode:
+    return ErrorCode.UNKNOWN_TOPIC_ID if version >= TOPIC_IDS_FROM else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _note(answer: Answer[list[CommitResult]], places: list[Place]) -> None:
+    """Write what became of each commit to its place."""
+    error = answer.error
+    if error is not None:
+        code = code_of(error)
+        for answers, at, index, _ in places:
+            answers[at] = PartitionOutcome(index, code)
+        return
+    for (answers, at, index, stamp), result in zip(places, answer.result(), strict=True):
+        if isinstance(result, Committed):
+            answers[at] = PartitionOutcome(index, 0, result.bases[0], stamp)
+        else:
+            answers[at] = PartitionOutcome(index, code_of(result), message=str(result))

@@ -1,0 +1,127 @@
+"""From a request to its handler, and from what that answers to a response."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import struct
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from mainstem.model.errors import PeerError
+from mainstem.protocols.kafka.handlers.fetch import FetchHandler
+from mainstem.protocols.kafka.handlers.produce import ProduceHandler
+from mainstem.protocols.kafka.session import ConnectionState, Reply
+from mainstem.wire.kafka import ApiKey, ErrorCode, api_of, decode_request, decode_request_header, encode_response
+from mainstem.wire.kafka.schema import Versions
+
+log = logging.getLogger(__name__)
+
+_SIZE = struct.Struct(">i")
+
+
+class Call(NamedTuple):
+    """One request of a cold API."""
+
+    body: Any
+    version: int
+    client_id: str
+    reply: Reply
+    connection: ConnectionState
+
+
+Body: TypeAlias = dict[str, Any]
+Handler: TypeAlias = "Callable[[Call], Body | Coroutine[Any, Any, Body]]"
+"""Answers the body of the response, at once or later."""
+
+Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
+"""Runs a coroutine to its end, on the broker's thread."""
+
+
+class Served(NamedTuple):
+    """An API and the versions that are served of it."""
+
+    handler: Handler
+    first: int
+    last: int
+
+    @property
+    def versions(self) -> Versions:
+        """As a range."""
+        return Versions(self.first, self.last)
+
+
+class Requests:
+    """All APIs by their key."""
+
+    def __init__(
+        self, produce: ProduceHandler, fetch: FetchHandler, served: Mapping[int, Served], spawn: Spawn
+    ) -> None:
+        self._produce = produce.handle
+        self._fetch = fetch.handle
+        self._served = served
+        self._spawn = spawn
+
+    def handle(self, request: memoryview, reply: Reply, connection: ConnectionState) -> None:
+        """Deal with a request; one that cannot be understood closes its connection, as in Kafka."""
+        try:
+            key = (request[0] << 8) | request[1]
+            if key == ApiKey.PRODUCE:
+                self._produce(request, reply)
+            elif key == ApiKey.FETCH:
+                self._fetch(request, reply, connection)
+            else:
+                self._handle_cold(request, reply, connection)
+        except (PeerError, struct.error, IndexError, UnicodeDecodeError) as error:
+            log.info("a request cannot be understood, its connection is closed: %s", error)
+            reply.refuse()
+
+    def _handle_cold(self, request: memoryview, reply: Reply, connection: ConnectionState) -> None:
+        header = decode_request_header(request)
+        served = self._served.get(header.api_key)
+        if served is None or header.api_version not in served.versions:
+            if header.api_key == ApiKey.API_VERSIONS:
+                # KIP-511: answered in version 0, from which the client learns which one to ask in.
+                body = {"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": announced(self._served)}
+                self._respond(reply, ApiKey.API_VERSIONS, 0, header.correlation_id, body)
+                return
+            log.info("API %d has no version %d here: connection closed", header.api_key, header.api_version)
+            reply.refuse()
+            return
+        _, body = decode_request(request)
+        call = Call(body, header.api_version, header.client_id or "", reply, connection)
+        answer = served.handler(call)
+        if inspect.iscoroutine(answer):
+            self._spawn(self._answer_later(answer, reply, header.api_key, header.api_version, header.correlation_id))
+        else:
+            assert isinstance(answer, dict)
+            self._respond(reply, header.api_key, header.api_version, header.correlation_id, answer)
+
+    async def _answer_later(
+        self, answer: Coroutine[Any, Any, Body], reply: Reply, key: int, version: int, correlation_id: int
+    ) -> None:
+        try:
+            self._respond(reply, key, version, correlation_id, await answer)
+        except Exception:
+            # Ours, met by this request: it costs its connection, not the broker.
+            log.exception("%s failed; its connection is closed", api_of(key).name)
+            reply.refuse()
+
+    def _respond(self, reply: Reply, key: int, version: int, correlation_id: int, body: Body) -> None:
+        response = encode_response(key, version, body, correlation_id=correlation_id)
+        reply.send(_SIZE.pack(len(response)), response)
+
+
+def announced(served: Mapping[int, Served]) -> list[Body]:
+    """What ApiVersions says, lowest key first."""
+    ranges = [{"api_key": key, "min_version": first, "max_version": last} for key, (_, first, last) in served.items()]
+    # Produce 0 to 2 are announced and refused, as Kafka does: librdkafka takes their absence for an ancient broker.
+    ranges.append({"api_key": ApiKey.PRODUCE, "min_version": 0, "max_version": ProduceHandler.VERSIONS.last})
+    ranges.append(
+        {
+            "api_key": ApiKey.FETCH,
+            "min_version": FetchHandler.VERSIONS.first,
+            "max_version": FetchHandler.VERSIONS.last,
+        }
+    )
+    return sorted(ranges, key=lambda entry: entry["api_key"])

@@ -1,0 +1,36 @@
+"""Kafka's words for what the broker has: one node, one copy of everything, no access rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from mainstem.broker.topics import Topic
+
+NODE_ID = 1
+"""The one broker: leader, replica and controller of everything."""
+LEADER_EPOCH = 0
+"""Leadership never changes hands here."""
+REPLICATION_FACTOR = 1
+
+NOT_ASKED = -(2**31)
+"""In place of a set of operations that was not asked for."""
+TOPIC_OPERATIONS = sum(1 << bit for bit in (3, 4, 5, 6, 7, 8, 10, 11))
+GROUP_OPERATIONS = sum(1 << bit for bit in (3, 6, 8, 10, 11))
+CLUSTER_OPERATIONS = sum(1 << bit for bit in (5, 7, 8, 9, 10, 11, 12))
+"""What a client may do, one bit per operation of Kafka's AclOperation: everything, without access rules."""
+
+
+class Endpoint(NamedTuple):
+    """Where clients are told to connect."""
+
+    host: str
+    port: int
+
+
+Advertised: TypeAlias = Callable[[], Endpoint]
+
+
+def log_of(topic: Topic, partition: int) -> int | None:
+    """The log of a partition, if there is such a one."""
+    return topic.logs[partition] if 0 <= partition < len(topic.logs) else None

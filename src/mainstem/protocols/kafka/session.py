@@ -1,0 +1,294 @@
+"""The state machine of one Kafka connection: requests in, responses out, in the order of the requests.
+
+    state     what it means                                       goes on to
+    OPEN      requests are taken as they come                     WAITING, ENDING, ENDED
+    WAITING   a request must be answered before the next begins   OPEN, ENDING, ENDED
+    ENDING    no more requests; answers are still owed            ENDED
+    ENDED     nothing follows
+
+Kafka deals with the requests of a connection one after the other, and clients rely on it: an offset that was
+committed is seen by the fetch behind it. So do we, with one exception that cannot be told from outside and makes the
+difference between thousands and hundreds of thousands of requests per second: Produce requests follow each other without
+waiting, because the log keeps their order. Any other request begins when nothing is owed any more.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+SIZE_BYTES = 4
+HEADER_BYTES_MIN = 8
+"""API key, version and correlation id: less cannot be a request."""
+PRODUCE_KEY = 0
+
+
+class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What Kafka clients may do and cost."""
+
+    request_bytes_max: int = 104_857_600
+    """Largest request; a connection that announces more is closed."""
+    requests_in_flight_max: int = 1_000
+    """Produce requests of one connection that may wait for the disk."""
+    request_bytes_in_flight_max: int = 64 << 20
+    """Bytes of them; above either limit the connection is not read."""
+    fetch_bytes_max: int = 57_671_680
+    """Most that one fetch answers, whatever the client asks for (one batch is always given whole)."""
+    auto_create_topics: bool = True
+    """Whether a topic that a client asks for by name is created."""
+    partitions_default: int = 1
+    """Partitions of a topic that does not say how many."""
+
+
+class State(enum.Enum):
+    """See the module's table."""
+
+    OPEN = "open"
+    WAITING = "waiting"
+    ENDING = "ending"
+    ENDED = "ended"
+
+
+TRANSITIONS: dict[State, frozenset[State]] = {
+    State.OPEN: frozenset({State.WAITING, State.ENDING, State.ENDED}),
+    State.WAITING: frozenset({State.OPEN, State.ENDING, State.ENDED}),
+    State.ENDING: frozenset({State.ENDED}),
+    State.ENDED: frozenset(),
+}
+
+
+class Reply:
+    """The place of one response in the order of a connection. Filled exactly once."""
+
+    __slots__ = ("_parts", "_session", "hurry", "release", "size")
+
+    def __init__(self, session: KafkaSession, size: int) -> None:
+        self._session = session
+        self._parts: Sequence[Buffer] | None = None
+        self.size = size
+        """Bytes of the request."""
+        self.hurry: Callable[[], None] | None = None
+        """Set by a handler that waits for something other than the disk: answer now, the broker is going."""
+        self.release: Callable[[], None] | None = None
+        """Set by the same: the connection is gone, let go of what waits."""
+
+    def send(self, *parts: Buffer) -> None:
+        """The response, with its size in front; nothing where the client asked for none."""
+        assert self._parts is None, "answered twice"
+        self._parts = parts
+        self._session.answered()
+
+    def refuse(self) -> None:
+        """Close the connection instead, as Kafka does with what it cannot understand."""
+        self._session.refuse()
+
+    @property
+    def parts(self) -> Sequence[Buffer] | None:
+        """What was sent; None while it is owed."""
+        return self._parts
+
+
+Handle: TypeAlias = "Callable[[memoryview, Reply, ConnectionState], None]"
+"""Deals with a request, without its size; fills the reply at once or later, exactly once, or refuses."""
+
+
+class ConnectionState:
+    """What handlers remember of a connection between two requests, and let go of when it ends."""
+
+    __slots__ = ("_owned",)
+
+    def __init__(self) -> None:
+        self._owned: dict[str, Any] = {}
+
+    def get(self, name: str, make: Callable[[], Any]) -> Any:
+        """What is kept under a name; made when first asked for. Has a method `close`."""
+        kept = self._owned.get(name)
+        if kept is None:
+            kept = self._owned[name] = make()
+        return kept
+
+    def close(self) -> None:
+        """Let go of all."""
+        for kept in self._owned.values():
+            kept.close()
+        self._owned.clear()
+
+
+class KafkaSession:
+    """One connection."""
+
+    def __init__(self, wake: Callable[[], None], settings: KafkaSettings, handle: Handle) -> None:
+        self.input_wanted: int | None = SIZE_BYTES
+        self._wake = wake
+        self._handle = handle
+        self._request_bytes_max = settings.request_bytes_max
+        self._in_flight_max = settings.requests_in_flight_max
+        self._in_flight_bytes_max = settings.request_bytes_in_flight_max
+        self._state = State.OPEN
+        self._connection = ConnectionState()
+        self._replies: deque[Reply] = deque()
+        self._owed_bytes = 0
+        self._output: list[Buffer] = []
+        self._receiving = False
+        self._has_more = False
+        """Whether a request lies ready that could not begin yet."""
+        self._input_ended = False
+
+    @property
+    def finished(self) -> bool:
+        """All was said."""
+        return self._state is State.ENDED
+
+    @property
+    def busy(self) -> bool:
+        """An answer is owed."""
+        return bool(self._replies)
+
+    def data_received(self, data: memoryview) -> int:
+        """Hand complete requests on, as far as the order of the connection allows."""
+        self._receiving = True
+        try:
+            used = self._take_requests(data)
+        finally:
+            self._receiving = False
+        if self._input_ended and not self._has_more:
+            self._end()
+        return used
+
+    def take_output(self) -> list[Buffer]:
+        """Responses, in order."""
+        output, self._output = self._output, []
+        return output
+
+    def input_ended(self) -> None:
+        """No more requests; what is owed is still answered."""
+        self._input_ended = True
+        if not self._has_more:
+            self._end()
+
+    def output_paused(self) -> None:
+        """Nothing is pushed here."""
+
+    def output_resumed(self) -> None:
+        """Nothing is pushed here."""
+
+    def time_passed(self, now: float) -> None:
+        """Requests keep their own time."""
+
+    def drain(self) -> None:
+        """Begin nothing new; who waits for records or for others is answered now."""
+        self._end()
+        for reply in list(self._replies):
+            if reply.hurry is not None and reply.parts is None:
+                reply.hurry()
+
+    def closed(self) -> None:
+        """Let go of all that waits."""
+        self._finish()
+
+    # What replies call -----------------------------------------------------------------------------------------------
+
+    def answered(self) -> None:
+        """Some reply was filled: move what is next in order to the output."""
+        if self._state is State.ENDED:
+            return
+        replies = self._replies
+        output = self._output
+        while replies and (parts := replies[0].parts) is not None:
+            output += parts
+            self._owed_bytes -= replies.popleft().size
+        if self._state is State.WAITING and not replies:
+            self._enter(State.OPEN)
+        if self._state is State.ENDING and not replies:
+            self._finish()
+        elif self._has_more and self._may_go_on():
+            self.input_wanted = SIZE_BYTES
+        if not self._receiving:
+            self._wake()
+
+    def refuse(self) -> None:
+        """Say nothing more."""
+        if self._state is not State.ENDED:
+            self._finish()
+            if not self._receiving:
+                self._wake()
+
+    # -----------------------------------------------------------------------------------------------------------------
+
+    def _may_go_on(self) -> bool:
+        """Whether the next request may at least be looked at."""
+        return self._state is State.OPEN and (
+            not self._replies
+            or (len(self._replies) < self._in_flight_max and self._owed_bytes < self._in_flight_bytes_max)
+        )
+
+    def _take_requests(self, data: memoryview) -> int:
+        position = 0
+        available = len(data)
+        self._has_more = False
+        while True:
+            left = available - position
+            if left < SIZE_BYTES:
+                self.input_wanted = SIZE_BYTES
+                return position
+            size = int.from_bytes(data[position : position + SIZE_BYTES], "big", signed=True)
+            if not HEADER_BYTES_MIN <= size <= self._request_bytes_max:
+                self._finish()
+                return available
+            if left < SIZE_BYTES + size:
+                self.input_wanted = SIZE_BYTES + size
+                return position
+            if not self._begin(data[position + SIZE_BYTES : position + SIZE_BYTES + size]):
+                self._has_more = True
+                self.input_wanted = None
+                return position
+            position += SIZE_BYTES + size
+            if self._state is State.ENDED:
+                return available
+
+    def _begin(self, request: memoryview) -> bool:
+        """Hand a request on, if it is its turn."""
+        if not self._may_go_on():
+            return False
+        is_produce = request[0] == 0 and request[1] == PRODUCE_KEY
+        if not is_produce:
+            if self._replies:
+                return False
+            self._enter(State.WAITING)
+        reply = Reply(self, len(request))
+        self._replies.append(reply)
+        self._owed_bytes += reply.size
+        self._handle(request, reply, self._connection)
+        return True
+
+    def _end(self) -> None:
+        """Take no more requests."""
+        self._has_more = False
+        self.input_wanted = None
+        if self._state is State.ENDED:
+            return
+        if not self._replies:
+            self._finish()
+        elif self._state is not State.ENDING:
+            self._enter(State.ENDING)
+
+    def _finish(self) -> None:
+        if self._state is State.ENDED:
+            return
+        self._enter(State.ENDED)
+        self.input_wanted = None
+        replies, self._replies = self._replies, deque()
+        for reply in replies:
+            if reply.release is not None and reply.parts is None:
+                reply.release()
+        self._connection.close()
+
+    def _enter(self, state: State) -> None:
+        assert state in TRANSITIONS[self._state], f"{self._state} -> {state}"
+        self._state = state

@@ -1,0 +1,13 @@
+"""One broker for the tests that do not end it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.clients.kafka.serving import Broker, serving
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with serving(tmp_path_factory.mktemp("kafka") / "data") as running:
+        yield running

@@ -1,0 +1,190 @@
+"""confluent-kafka, which is librdkafka."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from tests.clients.kafka.serving import PATIENCE_S, Broker, collect, serving
+
+pytestmark = pytest.mark.conformance
+
+
+def admin(broker: Broker) -> AdminClient:
+    return AdminClient({"bootstrap.servers": broker.address})
+
+
+def create(broker: Broker, name: str, partitions: int = 1, **config: str) -> None:
+    wish = NewTopic(name, partitions, config={key.replace("_", "."): value for key, value in config.items()})
+    client = admin(broker)  # held: its futures fail when it goes
+    client.create_topics([wish])[name].result(PATIENCE_S)
+
+
+def produce(broker: Broker, topic: str, messages: list[dict[str, Any]], **config: object) -> list[Message]:
+    """Send, and answer the delivered ones in order; fails if one is not."""
+    delivered: list[Message] = []
+
+    def note(error: KafkaError | None, message: Message) -> None:
+        assert error is None, error
+        delivered.append(message)
+
+    producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 1, **config})
+    for message in messages:
+        producer.produce(topic, on_delivery=note, **message)
+        producer.poll(0)
+    assert producer.flush(PATIENCE_S) == 0
+    assert len(delivered) == len(messages)
+    return delivered
+
+
+def read(broker: Broker, topic: str, count: int, partitions: int = 1, **config: object) -> list[Message]:
+    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "unused", **config})
+    consumer.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for index in range(partitions)])
+    try:
+        messages = collect(lambda: consumer.consume(1000, 0.25), count)
+    finally:
+        consumer.close()
+    assert all(m.error() is None for m in messages)
+    return messages
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("acks", ["1", "all"])
+def test_what_is_sent_is_received(broker: Broker, compression: str, acks: str) -> None:
+    topic = f"sent-{compression}-{acks}"
+    create(broker, topic, retention_ms="-1")
+    sent = [
+        {
+            "key": b"k%d" % i,
+            "value": b"v%d" % i * 20,
+            "headers": [("n", b"%d" % i), ("none", None)],
+            "timestamp": 1_000 + i,
+        }
+        for i in range(500)
+    ]
+    produce(broker, topic, sent, **{"compression.type": compression, "acks": acks})
+    received = read(broker, topic, len(sent))
+    assert [
+        {"key": m.key(), "value": m.value(), "headers": m.headers(), "timestamp": m.timestamp()[1]} for m in received
+    ] == sent
+    assert [m.offset() for m in received] == list(range(len(sent)))
+
+
+def test_nulls_and_empties_stay_apart(broker: Broker) -> None:
+    create(broker, "nulls")
+    produce(broker, "nulls", [{"key": None, "value": None}, {"key": b"", "value": b""}, {"value": b"x"}])
+    assert [(m.key(), m.value()) for m in read(broker, "nulls", 3)] == [(None, None), (b"", b""), (None, b"x")]
+
+
+def test_without_acknowledgement(broker: Broker) -> None:
+    create(broker, "silent")
+    produce(broker, "silent", [{"value": b"%d" % i} for i in range(100)], acks=0)
+    assert len(read(broker, "silent", 100)) == 100
+
+
+def test_an_idempotent_producer_over_many_partitions(broker: Broker) -> None:
+    create(broker, "idempotent", 12)
+    sent = [{"key": b"%d" % i, "value": b"%d" % i} for i in range(5_000)]
+    produce(broker, "idempotent", sent, **{"enable.idempotence": True})
+    received = read(broker, "idempotent", len(sent), partitions=12)
+    assert sorted(int(m.value() or b"") for m in received) == list(range(5_000))
+
+
+def test_topics_appear_when_written_to(broker: Broker) -> None:
+    produce(broker, "appears", [{"value": b"x"}])
+    assert len(read(broker, "appears", 1)) == 1
+
+
+def test_large_messages_up_to_the_limit(broker: Broker) -> None:
+    create(broker, "large", max_message_bytes="3000000")
+    produce(broker, "large", [{"value": b"x" * 2_900_000}] * 3, **{"message.max.bytes": 5_000_000})
+    assert [len(m.value() or b"") for m in read(broker, "large", 3)] == [2_900_000] * 3
+    failed: list[KafkaError] = []
+    producer = Producer({"bootstrap.servers": broker.address, "message.max.bytes": 5_000_000})
+    producer.produce("large", b"x" * 3_100_000, on_delivery=lambda error, _: failed.append(error))
+    producer.flush(PATIENCE_S)
+    assert failed[0].code() == KafkaError.MSG_SIZE_TOO_LARGE
+
+
+def test_administration(broker: Broker) -> None:
+    client = admin(broker)
+    create(broker, "administered", 2, retention_ms="86400000")
+    described = client.list_topics("administered", timeout=PATIENCE_S).topics["administered"]
+    assert sorted(described.partitions) == [0, 1]
+    client.create_partitions([NewPartitions("administered", 5)])["administered"].result(PATIENCE_S)
+    resource = ConfigResource(ResourceType.TOPIC, "administered")
+    resource.add_incremental_config(
+        ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+    )
+    client.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
+    asked = ConfigResource(ResourceType.TOPIC, "administered")
+    configs = client.describe_configs([asked])[asked].result(PATIENCE_S)
+    assert (configs["cleanup.policy"].value, configs["retention.ms"].value) == ("compact", "86400000")
+    cluster = client.describe_cluster().result(PATIENCE_S)
+    assert [(node.id, f"{node.host}:{node.port}") for node in cluster.nodes] == [(1, broker.address)]
+    client.delete_topics(["administered"])["administered"].result(PATIENCE_S)
+    assert "administered" not in client.list_topics(timeout=PATIENCE_S).topics
+    with pytest.raises(KafkaException) as refused:
+        create(broker, "unkept", min_insync_replicas="2")
+    assert refused.value.args[0].code() == KafkaError.INVALID_CONFIG
+
+
+def test_positions_and_deletion_of_records(broker: Broker) -> None:
+    client = admin(broker)
+    create(broker, "positions", retention_ms="-1")
+    produce(
+        broker, "positions", [{"value": b"%d" % i, "timestamp": 1_000 * i + 1} for i in range(10)], **{"linger.ms": 0}
+    )
+    place = TopicPartition("positions", 0)
+
+    def offset(spec: OffsetSpec) -> int:
+        found: int = client.list_offsets({place: spec})[place].result(PATIENCE_S).offset
+        return found
+
+    assert offset(OffsetSpec.earliest()) == 0
+    assert offset(OffsetSpec.latest()) == 10
+    assert offset(OffsetSpec.for_timestamp(4_000)) == 4
+    assert offset(OffsetSpec.max_timestamp()) == 9
+    cut = TopicPartition("positions", 0, 6)
+    assert client.delete_records([cut])[cut].result(PATIENCE_S).low_watermark == 6
+    assert offset(OffsetSpec.earliest()) == 6
+    assert [m.offset() for m in read(broker, "positions", 4, **{"auto.offset.reset": "earliest"})] == [6, 7, 8, 9]
+
+
+@pytest.mark.slow
+def test_nothing_acknowledged_is_lost_by_kill(tmp_path: Path) -> None:
+    with serving(tmp_path / "data") as broker:
+        create(broker, "kept", 3)
+        acknowledged: set[int] = set()
+
+        def note(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                acknowledged.add(int(message.value() or b""))
+
+        producer = Producer(
+            {"bootstrap.servers": broker.address, "enable.idempotence": True, "linger.ms": 1, "retry.backoff.ms": 20}
+        )
+        number = 0
+        for _ in range(3):
+            before = len(acknowledged)
+            while len(acknowledged) < before + 2_000:
+                producer.produce("kept", b"%d" % number, on_delivery=note)
+                number += 1
+                producer.poll(0 if number % 100 else 0.005)
+            broker.kill()
+            broker.start()
+        assert producer.flush(PATIENCE_S) == 0
+        received = [int(m.value() or b"") for m in read(broker, "kept", number, partitions=3)]
+        assert acknowledged <= set(received)
+        assert len(received) == len(set(received)), "written twice in spite of idempotence"

@@ -1,0 +1,39 @@
+"""Brokers over an engine in memory, for tests that need no disk."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from mainstem.broker.broker import Broker
+from mainstem.broker.clock import LoopClock
+from mainstem.storage.async_runtime import AsyncRuntime
+from mainstem.storage.memory.engine import MemoryEngine
+
+PATIENCE_S = 20
+
+
+def with_engine(test: Callable[[MemoryEngine], Awaitable[None]]) -> Callable[[], None]:
+    """An asynchronous test that is given an engine."""
+
+    def run() -> None:
+        async def main() -> None:
+            runtime = AsyncRuntime(asyncio.get_running_loop())
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    await test(MemoryEngine(runtime))
+            finally:
+                runtime.close()
+
+        asyncio.run(main())
+
+    run.__name__ = test.__name__
+    return run
+
+
+def with_broker(test: Callable[[Broker], Awaitable[None]]) -> Callable[[], None]:
+    """An asynchronous test that is given a broker."""
+
+    async def run(engine: MemoryEngine) -> None:
+        await test(await Broker.open(engine, LoopClock()))
+
+    run.__name__ = test.__name__
+    return with_engine(run)

@@ -1,0 +1,59 @@
+"""Every topic configuration is kept or refused."""
+
+import pytest
+
+from mainstem.coordination.errors import InvalidTopicConfig
+from mainstem.coordination.topic_config import LONG_MAX, OPTIONS, check_topic_config, log_config
+from mainstem.storage.contract import LogConfig
+
+
+def test_every_default_is_kept() -> None:
+    check_topic_config({name: option.default for name, option in OPTIONS.items()})
+
+
+def test_without_configuration_a_log_has_kafkas_defaults() -> None:
+    assert log_config({}) == LogConfig(batch_bytes_max=1_048_588, retention_ms=604_800_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cleanup.policy", "shred"),
+        ("compression.type", "zstd"),
+        ("flush.messages", "100"),
+        ("max.message.bytes", "10"),
+        ("max.message.bytes", "many"),
+        ("message.timestamp.type", "logappendtime"),
+        ("min.insync.replicas", "2"),
+        ("retention.ms", "-2"),
+        ("segment.bytes", "100"),
+        ("min.cleanable.dirty.ratio", "1.1"),
+        ("unheard.of", "1"),
+        ("preallocate", "true"),
+    ],
+)
+def test_what_is_not_kept_is_refused_by_name(name: str, value: str) -> None:
+    with pytest.raises(InvalidTopicConfig, match=name):
+        check_topic_config({name: value})
+
+
+@pytest.mark.parametrize(
+    ("configs", "expected"),
+    [
+        ({"retention.ms": "-1"}, {"retention_ms": None}),
+        ({"retention.bytes": "5000"}, {"retention_bytes": 5000}),
+        ({"cleanup.policy": "compact"}, {"compact": True, "delete": False}),
+        ({"cleanup.policy": "compact, delete"}, {"compact": True, "delete": True}),
+        ({"max.message.bytes": "2000000"}, {"batch_bytes_max": 2_000_000}),
+        ({"flush.messages": "1"}, {"flush": "sync"}),
+        ({"flush.ms": "0"}, {"flush": "sync"}),
+        ({"flush.ms": "250"}, {"flush": "interval", "flush_interval_ms": 250}),
+        ({"flush.ms": str(LONG_MAX)}, {"flush": "os"}),
+        ({"delete.retention.ms": "7"}, {"tombstone_retention_ms": 7}),
+        ({"min.compaction.lag.ms": "7"}, {"compaction_lag_ms_min": 7}),
+        ({"min.cleanable.dirty.ratio": "0.1"}, {"dirty_ratio_min": 0.1}),
+    ],
+)
+def test_what_a_configuration_means_to_a_log(configs: dict[str, str], expected: dict[str, object]) -> None:
+    config = log_config(configs)
+    assert {name: getattr(config, name) for name in expected} == expected

@@ -1,0 +1,129 @@
+"""A client without sockets: asks one session, over a broker in memory."""
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mainstem.broker.broker import Broker
+from mainstem.protocols.kafka.adapter import KafkaAdapter
+from mainstem.protocols.kafka.session import KafkaSettings
+from mainstem.wire.kafka import ApiKey, decode_response, encode_request
+from mainstem.wire.record_batch import Record, encode_batch
+from tests.unit.broker.brokers import with_broker
+
+
+class Operations:
+    def advertised(self) -> dict[str, list[str]]:
+        return {"kafka": ["broker.example:9092"]}
+
+
+class Client:
+    """One connection."""
+
+    def __init__(self, adapter: KafkaAdapter) -> None:
+        self._woken = asyncio.Event()
+        self.session = adapter.open_session(self._woken.set)
+        self._correlation_id = 0
+        self.output = bytearray()
+        self._unconsumed = bytearray()
+
+    async def ask(self, key: ApiKey, version: int, **body: Any) -> Any:
+        """Send a request and wait for its response."""
+        self.send(key, version, **body)
+        correlation_id, response = decode_response(key, version, await self.receive())
+        assert correlation_id == self._correlation_id
+        return response
+
+    def send(self, key: ApiKey, version: int, **body: Any) -> None:
+        """Send a request."""
+        self._correlation_id += 1
+        request = encode_request(key, version, body, correlation_id=self._correlation_id, client_id="unit")
+        self.send_bytes(len(request).to_bytes(4, "big") + request)
+
+    def send_bytes(self, data: bytes | bytearray) -> None:
+        self._unconsumed += data
+        self.pump()
+
+    def pump(self) -> None:
+        while not self.session.finished:
+            wanted = self.session.input_wanted
+            if wanted is None or len(self._unconsumed) < wanted:
+                break
+            used = self.session.data_received(memoryview(bytearray(self._unconsumed)))
+            del self._unconsumed[:used]
+            self._take()
+            if not used:
+                break
+        self._take()
+
+    def _take(self) -> None:
+        for part in self.session.take_output():
+            self.output += part
+
+    async def receive(self) -> bytes:
+        """The next response, without its size."""
+        while len(self.output) < 4 or len(self.output) < 4 + int.from_bytes(self.output[:4], "big"):
+            assert not self.session.finished, "closed"
+            self._woken.clear()
+            await self._woken.wait()
+            self.pump()
+        size = int.from_bytes(self.output[:4], "big")
+        response = bytes(self.output[4 : 4 + size])
+        del self.output[: 4 + size]
+        return response
+
+    async def wait_closed(self) -> None:
+        while not self.session.finished:
+            self._woken.clear()
+            await self._woken.wait()
+
+    # What most tests need
+
+    async def create(self, name: str, partitions: int = 1, **configs: str) -> None:
+        wish = {
+            "name": name,
+            "num_partitions": partitions,
+            "replication_factor": 1,
+            "configs": [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()],
+        }
+        (answer,) = (await self.ask(ApiKey.CREATE_TOPICS, 7, topics=[wish])).topics
+        assert answer.error_code == 0, answer.error_message
+
+    async def produce(self, topic: str, records: bytes | bytearray | None, version: int = 9, **options: Any) -> Any:
+        """The answer for partition 0."""
+        partition = {"index": options.pop("partition", 0), "records": records}
+        data = [{"name": topic, "partition_data": [partition]}]
+        response = await self.ask(ApiKey.PRODUCE, version, **({"acks": -1, "topic_data": data} | options))
+        return response.responses[0].partition_responses[0]
+
+    async def fetch(self, topic: str, offset: int, version: int = 12, **options: Any) -> Any:
+        """The answer for partition 0."""
+        partition = {
+            "partition": 0,
+            "fetch_offset": offset,
+            "partition_max_bytes": options.pop("partition_max", 1 << 20),
+        }
+        body = {"max_wait_ms": 0, "min_bytes": 1, "topics": [{"topic": topic, "partitions": [partition]}]}
+        response = await self.ask(ApiKey.FETCH, version, **(body | options))
+        return response.responses[0].partitions[0]
+
+
+Connect = Callable[[], Client]
+
+
+def with_adapter(test: Callable[[Connect], Awaitable[None]] | None = None, **settings: Any) -> Callable[..., Any]:
+    """An asynchronous test that is given something to connect with."""
+    if test is None:
+        return functools.partial(with_adapter, **settings)
+
+    async def run(broker: Broker) -> None:
+        adapter = KafkaAdapter(KafkaSettings(**settings), broker, Operations())
+        await test(lambda: Client(adapter))
+
+    run.__name__ = test.__name__
+    return with_broker(run)
+
+
+def batch(*values: bytes | None, key: bytes | None = b"k", time_ms: int = 1_000, **options: Any) -> bytearray:
+    return encode_batch([Record(i, time_ms + i, key, value) for i, value in enumerate(values)], **options)

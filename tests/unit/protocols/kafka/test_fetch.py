@@ -1,0 +1,136 @@
+"""Fetch: every version, waiting, limits, and what careful readers do not see."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mainstem.wire.kafka import ApiKey, ErrorCode
+from mainstem.wire.record_batch import batches_in, decode_records
+from tests.unit.protocols.kafka.client import Connect, batch, with_adapter
+
+
+def values(records: Any) -> list[bytes | None]:
+    view = memoryview(bytes(records))
+    return [r.value for at, size in batches_in(view) for r in decode_records(view[at : at + size])]
+
+
+@pytest.mark.parametrize("version", range(4, 18))
+def test_every_version(version: int) -> None:
+    @with_adapter
+    async def run(connect: Connect) -> None:
+        client = connect()
+        await client.create("t", 2)
+        topic = (await client.ask(ApiKey.METADATA, 12, topics=[{"name": "t"}])).topics[0]
+        await client.produce("t", batch(b"a", b"b"))
+        await client.produce("t", batch(b"c"))
+        wanted = [
+            {"partition": 0, "fetch_offset": 1, "partition_max_bytes": 1000},
+            {"partition": 1, "fetch_offset": 0, "partition_max_bytes": 1000},
+            {"partition": 2, "fetch_offset": 0, "partition_max_bytes": 1000},
+            {"partition": 0, "fetch_offset": 4, "partition_max_bytes": 1000},
+        ]
+        topics = [{"topic": "t", "topic_id": topic.topic_id, "partitions": wanted}]
+        response = await client.ask(ApiKey.FETCH, version, max_wait_ms=10, min_bytes=1, topics=topics)
+        full, empty, unknown, beyond = response.responses[0].partitions
+        assert values(full.records) == [b"a", b"b", b"c"], "the batch that holds the offset, and all behind it"
+        assert (full.high_watermark, full.last_stable_offset) == (3, 3)
+        assert (empty.error_code, bytes(empty.records or b"")) == (0, b"")
+        assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert beyond.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        assert response.session_id == 0
+
+    run()
+
+
+@with_adapter
+async def test_a_reader_at_the_end_waits_for_the_next_record(connect: Connect) -> None:
+    reader, writer = connect(), connect()
+    await reader.create("t")
+    waiting = asyncio.create_task(reader.fetch("t", 0, max_wait_ms=60_000))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    await writer.produce("t", batch(b"x"))
+    assert values((await waiting).records) == [b"x"]
+
+
+@with_adapter
+async def test_a_reader_waits_for_as_much_as_it_asked_for(connect: Connect) -> None:
+    reader, writer = connect(), connect()
+    await reader.create("t")
+    waiting = asyncio.create_task(reader.fetch("t", 0, max_wait_ms=60_000, min_bytes=1_000))
+    for _ in range(3):
+        await writer.produce("t", batch(b"x" * 100))
+        assert not waiting.done()
+    await writer.produce("t", batch(b"x" * 1_000))
+    assert len(values((await waiting).records)) == 4
+
+
+@with_adapter
+async def test_a_wait_ends_with_its_time(connect: Connect) -> None:
+    client = connect()
+    await client.create("t")
+    answer = await client.fetch("t", 0, max_wait_ms=5)
+    assert (answer.error_code, answer.high_watermark, bytes(answer.records or b"")) == (0, 0, b"")
+
+
+@with_adapter
+async def test_deleting_the_topic_ends_the_wait(connect: Connect) -> None:
+    reader, admin = connect(), connect()
+    await reader.create("t")
+    waiting = asyncio.create_task(reader.fetch("t", 0, max_wait_ms=60_000))
+    await asyncio.sleep(0)
+    await admin.ask(ApiKey.DELETE_TOPICS, 5, topic_names=["t"])
+    assert (await waiting).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@with_adapter
+async def test_draining_answers_who_waits(connect: Connect) -> None:
+    client = connect()
+    await client.create("t")
+    client.send(ApiKey.FETCH, 4, max_wait_ms=60_000, min_bytes=1, topics=[])
+    client.send(
+        ApiKey.FETCH,
+        4,
+        max_wait_ms=60_000,
+        min_bytes=1,
+        topics=[{"topic": "t", "partitions": [{"partition": 0, "partition_max_bytes": 1}]}],
+    )
+    await client.receive()
+    assert client.session.busy
+    client.session.drain()
+    client.pump()
+    assert client.session.finished
+    assert client.output
+
+
+@with_adapter
+async def test_limits_bound_an_answer_but_one_batch_always_comes(connect: Connect) -> None:
+    client = connect()
+    await client.create("t")
+    for _ in range(5):
+        await client.produce("t", batch(b"x" * 100))
+    assert len(values((await client.fetch("t", 0, partition_max=1)).records)) == 1
+    assert len(values((await client.fetch("t", 0, max_bytes=1)).records)) == 1
+    assert len(values((await client.fetch("t", 0, partition_max=400)).records)) == 2
+
+
+@with_adapter
+async def test_sessions_are_not_granted(connect: Connect) -> None:
+    client = connect()
+    await client.create("t")
+    response = await client.ask(ApiKey.FETCH, 12, session_id=0, session_epoch=0, topics=[])
+    assert (response.error_code, response.session_id) == (0, 0)
+    response = await client.ask(ApiKey.FETCH, 12, session_id=9, session_epoch=3, topics=[])
+    assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+@with_adapter
+async def test_epochs_of_the_future_are_refused(connect: Connect) -> None:
+    client = connect()
+    await client.create("t")
+    wanted = {"partition": 0, "current_leader_epoch": 5, "partition_max_bytes": 10}
+    topics = [{"topic": "t", "partitions": [wanted]}]
+    response = await client.ask(ApiKey.FETCH, 12, topics=topics)
+    assert response.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
