@@ -7,8 +7,8 @@ from typing import NoReturn
 
 from mainstem.model.errors import MainstemError
 from mainstem.storage.contract import (
-    Committed,
     CommitResult,
+    Committed,
     Edge,
     Found,
     KeyAfter,
@@ -19,7 +19,7 @@ from mainstem.storage.contract import (
     TimeAfter,
 )
 from mainstem.wire.record_batch import batches_in, check_stored_batch, decode_records, read_header
-from tests.simulation.model import LogFact, LogModel, Model, Refused, SentCommit, StoredBatch
+from tests.simulation.model import LogFact, LogModel, Model, Refused, SentCommit, SentRecord, StoredBatch
 
 
 class Violation(Exception):
@@ -146,7 +146,9 @@ class CompactionKeepsTheLast(Invariant):
         for offset, record, batch in log.records_between(0, fact.end):
             if batch.control:
                 continue
-            if any(p == batch.producer and first <= offset < until for p, first, until in aborted if batch.transactional):
+            if any(
+                p == batch.producer and first <= offset < until for p, first, until in aborted if batch.transactional
+            ):
                 undelivered.add(offset)
             elif offset < fact.stable:
                 last[record.key] = offset
@@ -179,10 +181,9 @@ class RetentionTakesOnlyWhatIsDue(Invariant):
         limit = log.floor if config.acknowledged == "hold" else log.end
         if pressed:
             return max(start, limit)
-        total = sum(len(batch.data) for batch in log.batches if batch.next > log.start)
-        for batch in log.batches:
-            if batch.next <= log.start:
-                continue
+        alive = [batch for batch in log.batches if batch.next > start]
+        total = sum(len(batch.data) for batch in alive)
+        for batch in alive:
             total -= len(batch.data)
             newest = max(record.timestamp_ms for record in batch.records)
             too_old = config.retention_ms is not None and newest < now_ms - config.retention_ms
@@ -227,7 +228,9 @@ class ReadsAreWhole(Invariant):
                 if count == 0:
                     early = header.next_offset <= offset
                     late = header.base_offset > offset and not log.compacted
-                    cls.require(not early and not late, f"log {log.id} read at {offset} begins with {header.base_offset}")
+                    cls.require(
+                        not early and not late, f"log {log.id} read at {offset} begins with {header.base_offset}"
+                    )
                 elif log.compacted:
                     cls.require(header.base_offset >= expected, f"log {log.id} goes back to {header.base_offset}")
                 else:
@@ -243,7 +246,7 @@ class ReadsAreWhole(Invariant):
             progress = result.next_offset > offset or offset >= result.end or not max_bytes
         else:
             cls.require(result.next_offset == expected, f"goes on at {result.next_offset}, not at {expected}")
-            progress = count or offset >= result.end or not max_bytes
+            progress = count > 0 or offset >= result.end or not max_bytes
         cls.require(progress, f"log {log.id} gives nothing at {offset} although it ends at {result.end}")
 
 
@@ -264,30 +267,32 @@ class PositionsAreFound(Invariant):
             return cls._check_compacted(place, found, records)
         if place is Edge.NEWEST:
             newest = max((r.timestamp_ms for _, r in records), default=None)
-            if newest is None:
-                return found.offset == -1
-            return found.timestamp_ms == newest and any(o == found.offset for o, r in records if r.timestamp_ms == newest)
+            if newest is None or newest < 0:
+                return found.offset == -1 or newest is not None
+            return found.timestamp_ms == newest and any(
+                o == found.offset for o, r in records if r.timestamp_ms == newest
+            )
         expected = next(((o, r.timestamp_ms) for o, r in records if matches_place(place, o, r)), (-1, -1))
         return (found.offset, found.timestamp_ms) == expected
 
     @classmethod
-    def _check_compacted(cls, place: Place, found: Found, records: Sequence[tuple[int, object]]) -> bool:
+    def _check_compacted(cls, place: Place, found: Found, records: Sequence[tuple[int, SentRecord]]) -> bool:
         if found.offset == -1:
             return True  # what matched may have been removed
         record = dict(records).get(found.offset)
         return record is not None and matches_place(place, found.offset, record)
 
 
-def matches_place(place: Place, offset: int, record: object) -> bool:
-    timestamp_ms, key, _ = record  # type: ignore[misc]
+def matches_place(place: Place, offset: int, record: SentRecord) -> bool:
+    """Whether a record is one that is looked for."""
     if isinstance(place, TimeAfter):
-        return bool(timestamp_ms >= place.timestamp_ms)
+        return record.timestamp_ms >= place.timestamp_ms
     if isinstance(place, KeyAfter):
-        return bool(
-            key == place.key
+        return (
+            record.key == place.key
             and offset >= place.offset
-            and (place.since_ms is None or timestamp_ms >= place.since_ms)
-            and (place.until_ms is None or timestamp_ms <= place.until_ms)
+            and (place.since_ms is None or record.timestamp_ms >= place.since_ms)
+            and (place.until_ms is None or record.timestamp_ms <= place.until_ms)
         )
     return True
 
@@ -304,7 +309,7 @@ class WatchesTellTheTruth(Invariant):
         for fact in watched.facts_between(known, sequenced):
             if (fact.end, fact.stable) == (told.end, told.stable):
                 return fact
-        cls.broken(f"a watch reports {told} for log {log}; true since its last report: {watched.facts[-3:]}")
+        return cls.broken(f"a watch reports {told} for log {log}; true since its last report: {watched.facts[-3:]}")
 
 
 class FullDisksHeal(Invariant):

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from mainstem.model.errors import (
@@ -44,9 +45,6 @@ from mainstem.storage.contract import (
 
 SEQUENCES = 1 << 31
 PRODUCER_BATCHES_KNOWN = 5
-COMMIT_OVERHEAD_MAX = 1024
-"""An engine may count this much more than the batches against `commit_bytes_max`."""
-
 _PLACE = struct.Struct(">qii")
 
 
@@ -86,9 +84,15 @@ class SentCommit(NamedTuple):
     changes: tuple[LogChange, ...] = ()
 
     def commit(self) -> Commit:
-        """For the engine, which may write into the buffers."""
+        """For the engine, which may write into the buffers: each its own, or all parts of one that was received."""
+        appends = [Append(b.log, bytearray(b.data), b.first_sequence_zero) for b in self.appends]
+        if self.ordinal % 3 == 0:
+            received = memoryview(bytearray(b"".join(b.data for b in self.appends)))
+            ends = list(accumulate((len(b.data) for b in self.appends), initial=0))
+            views = [received[start:end] for start, end in pairwise(ends)]
+            appends = [Append(b.log, view, b.first_sequence_zero) for b, view in zip(self.appends, views, strict=True)]
         return Commit(
-            appends=[Append(b.log, bytearray(b.data), b.first_sequence_zero) for b in self.appends],
+            appends=appends,
             refers=self.refers,
             state=self.state,
             fences=self.fences,
@@ -101,7 +105,9 @@ class SentCommit(NamedTuple):
         return {item.log for part in (self.appends, self.refers, self.changes) for item in part}
 
     def __str__(self) -> str:
-        parts = [f"append {len(b.records)} to {b.log}" + (f" ({b.flaw.__name__})" if b.flaw else "") for b in self.appends]
+        parts = [
+            f"append {len(b.records)} to {b.log}" + (f" ({b.flaw.__name__})" if b.flaw else "") for b in self.appends
+        ]
         parts += [f"refer {refer.append} from {refer.log}" for refer in self.refers]
         parts += [f"{type(change).__name__} {change.log}" for change in self.changes]
         if self.state:
@@ -109,6 +115,17 @@ class SentCommit(NamedTuple):
         if self.fences:
             parts.append(f"{len(self.fences)} fences")
         return f"#{self.ordinal} [{', '.join(parts)}]"
+
+
+class SentLease(NamedTuple):
+    """A role that was taken: a Commit of the engine's own."""
+
+    ordinal: int
+    role: str
+    epoch: int
+
+    def __str__(self) -> str:
+        return f"#{self.ordinal} [lease {self.role} epoch {self.epoch}]"
 
 
 class Refused(NamedTuple):
@@ -156,8 +173,8 @@ class ProducerModel:
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self.last = -1
-        self.recent: list[tuple[int, int, int, int]] = []
-        """First and last sequence, base offset, ordinal."""
+        self.recent: list[tuple[int, int, int]] = []
+        """First and last sequence, base offset."""
 
     def copy(self) -> ProducerModel:
         """To try a Commit on."""
@@ -166,8 +183,8 @@ class ProducerModel:
         other.recent = list(self.recent)
         return other
 
-    def judge(self, epoch: int, sequence: int, count: int) -> tuple[int, int] | Sequence[type[MainstemError]] | None:
-        """None: store it. A pair: stored before, at this base, by this ordinal. Types: refuse it."""
+    def judge(self, epoch: int, sequence: int, count: int) -> int | list[type[MainstemError]] | None:
+        """None: store it. A number: stored before, at this base. Types: refuse it."""
         if epoch < self.epoch:
             return [StaleEpoch]
         if epoch > self.epoch:
@@ -175,17 +192,17 @@ class ProducerModel:
         if sequence == (self.last + 1) % SEQUENCES:
             return None
         last = (sequence + count - 1) % SEQUENCES
-        for first_known, last_known, base, ordinal in self.recent:
+        for first_known, last_known, base in self.recent:
             if (first_known, last_known) == (sequence, last):
-                return base, ordinal
+                return base
         behind = self.last >= 0 and (self.last - last) % SEQUENCES < SEQUENCES // 2
         return [DuplicateSequence] if behind else [OutOfOrderSequence]
 
-    def take(self, epoch: int, sequence: int, count: int, base: int, ordinal: int) -> None:
+    def take(self, epoch: int, sequence: int, count: int, base: int) -> None:
         """A batch of data was stored."""
         self.enter(epoch)
         self.last = (sequence + count - 1) % SEQUENCES
-        self.recent = [*self.recent, (sequence, self.last, base, ordinal)][-PRODUCER_BATCHES_KNOWN:]
+        self.recent = [*self.recent, (sequence, self.last, base)][-PRODUCER_BATCHES_KNOWN:]
 
     def enter(self, epoch: int) -> None:
         """A newer epoch begins anew."""
@@ -407,7 +424,7 @@ class Model:
                 known = log.producers.get(batch.producer) if log else None
                 tried[key] = known.copy() if known else None
             base = ends.get(batch.log, log.end if log else 0)
-            verdict = self._judge_producer(batch, tried, base, sent.ordinal)
+            verdict = self._judge_producer(batch, tried, base)
             if isinstance(verdict, list):
                 reasons += verdict
             elif verdict is not None:
@@ -419,7 +436,7 @@ class Model:
         return bases, repeated
 
     def _judge_producer(
-        self, batch: SentBatch, tried: dict[tuple[int, int], ProducerModel | None], base: int, ordinal: int
+        self, batch: SentBatch, tried: dict[tuple[int, int], ProducerModel | None], base: int
     ) -> list[type[MainstemError]] | int | None:
         if batch.producer < 0:
             return [InvalidBatch] if batch.transactional else None
@@ -438,11 +455,9 @@ class Model:
             known = tried[key] = ProducerModel(batch.epoch)
         else:
             verdict = known.judge(batch.epoch, batch.sequence, len(batch.records))
-            if isinstance(verdict, tuple):
-                return verdict[0]
             if verdict is not None:
-                return list(verdict)
-        known.take(batch.epoch, batch.sequence, len(batch.records), base, ordinal)
+                return verdict
+        known.take(batch.epoch, batch.sequence, len(batch.records), base)
         return None
 
     # Applying
@@ -480,7 +495,7 @@ class Model:
         if producer is None:
             producer = log.producers[batch.producer] = ProducerModel(batch.epoch)
         if batch.marker is None:
-            producer.take(batch.epoch, batch.sequence, len(batch.records), base, ordinal)
+            producer.take(batch.epoch, batch.sequence, len(batch.records), base)
             if batch.transactional:
                 log.open.setdefault(batch.producer, base)
             return
@@ -557,7 +572,22 @@ def store(log: LogModel, batch: SentBatch, ordinal: int) -> None:
     _PLACE.pack_into(data, 0, base, len(data) - 12, 0)
     log.end = base + len(batch.records)
     stored = StoredBatch(
-        base, log.end, bytes(data), batch.records, batch.marker is not None, ordinal, batch.producer, batch.transactional
+        base,
+        log.end,
+        bytes(data),
+        batch.records,
+        batch.marker is not None,
+        ordinal,
+        batch.producer,
+        batch.transactional,
     )
     log.batches.append(stored)
     log.bases.append(base)
+
+
+def replay(model: Model, entry: SentCommit | SentLease, outcome: Committed) -> None:
+    """Apply one Commit that was sequenced."""
+    if isinstance(entry, SentLease):
+        model.take_lease(entry.role, entry.epoch, entry.ordinal)
+    else:
+        model.apply(entry, outcome)

@@ -33,7 +33,8 @@ class Node:
 
     def __init__(self, disk: SimulatedDisk | None = None, **settings: Any) -> None:
         self.disk = disk or SimulatedDisk()
-        self.settings = EngineSettings(**{"data_directory": "data", "wal_file_bytes": 16 * 1024, "proof_idle_ms": IDLE_MS} | settings)
+        defaults: dict[str, Any] = {"data_directory": "data", "wal_file_bytes": 16 * 1024, "proof_idle_ms": IDLE_MS}
+        self.settings = EngineSettings(**(defaults | settings))
         self.runtime = SimulatedRuntime(Random(1), run_merge=lambda job: run_merge_job(self.disk, job))
         self.engine = LocalEngine.open(disk=self.disk, runtime=self.runtime, settings=self.settings)
 

@@ -29,8 +29,8 @@ from mainstem.storage.contract import (
     Append,
     Budget,
     Commit,
-    Committed,
     CommitResult,
+    Committed,
     Edge,
     Fence,
     Found,
@@ -52,8 +52,7 @@ from mainstem.testing.disk import SimulatedDisk
 from mainstem.testing.runtime import SimulatedRuntime
 from mainstem.wire.record_batch import NO_PRODUCER, check_batch, decode_marker, decode_records
 from tests.simulation.invariants import matches_place
-from tests.simulation.model import LogModel, Model, Refused, SentBatch, SentCommit, SentRecord
-from tests.simulation.world import SentLease, replay
+from tests.simulation.model import LogModel, Model, Refused, SentBatch, SentCommit, SentLease, SentRecord, replay
 
 JOURNAL = "data/journal"
 ENTRY = struct.Struct("<II")
@@ -261,7 +260,9 @@ class ReferenceEngine:
                 break
             batches.append(batch.data)
             next_offset = batch.next
-        aborted = [Aborted(a.producer, a.first, a.last) for a in known.aborted if a.last >= offset and a.first < next_offset]
+        aborted = [
+            Aborted(a.producer, a.first, a.last) for a in known.aborted if a.last >= offset and a.first < next_offset
+        ]
         return Answer.of(ReadResult(batches, known.start, known.end, known.stable, next_offset, aborted))
 
     def offset_at(self, log: int, place: Place) -> Answer[Found]:

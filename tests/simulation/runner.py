@@ -13,7 +13,9 @@ from mainstem.storage.local.merge import run_merge_job
 from mainstem.storage.local.settings import EngineSettings
 from mainstem.testing.disk import SimulatedDisk
 from mainstem.testing.runtime import SimulatedRuntime
-from tests.simulation.history import Outcome, Temper, draw_temper, run_seed
+from tests.simulation.seed_run import Outcome, run_seed
+from tests.simulation.small_limits import small_limits
+from tests.simulation.temper import Temper, draw_temper
 from tests.simulation.world import World
 
 CHUNK_SEEDS = 10
@@ -31,7 +33,8 @@ def run_local_seed(
     tail: int = 25,
 ) -> Outcome:
     """One history over the local engine."""
-    return run_seed(seed, open_local_engine, run_merge=run_merge_job, draw=draw, prepare=prepare, tail=tail)
+    with small_limits():
+        return run_seed(seed, open_local_engine, run_merge=run_merge_job, draw=draw, prepare=prepare, tail=tail)
 
 
 def run_seeds(seeds: Iterable[int], run: Callable[[int], Outcome] = run_local_seed) -> Iterator[Outcome]:

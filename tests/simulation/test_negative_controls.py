@@ -13,8 +13,9 @@ import pytest
 
 from mainstem.storage.local import frame, group, recovery, wal_writer
 from tests.simulation import sabotage
-from tests.simulation.history import Outcome, Temper, draw_temper, recycling_temper
 from tests.simulation.runner import run_local_seed
+from tests.simulation.seed_run import Outcome
+from tests.simulation.temper import Temper, draw_temper, recycling_temper
 from tests.simulation.world import World
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]

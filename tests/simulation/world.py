@@ -7,9 +7,9 @@ those sequenced when it came, and the newest Commit that it shows must survive e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, Protocol
 
 from mainstem.model.errors import (
     DiskError,
@@ -23,36 +23,32 @@ from mainstem.model.errors import (
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import (
     Budget,
-    Committed,
     CommitResult,
+    Committed,
     Edge,
     Engine,
     Found,
     Lease,
     LogChange,
-    LogEnd,
     MaintainReport,
     Place,
     ReadHint,
     ReadResult,
     StateSnapshot,
     TrimLog,
-    Watch,
 )
-from mainstem.storage.engine_scopes import decode_log_entry, decode_log_key, decode_number
 from mainstem.storage.local.settings import EngineSettings
 from mainstem.testing.clock import SimulatedClock
 from mainstem.testing.disk import Interrupted, PowerLoss, ProcessKilled, SimulatedDisk
 from mainstem.testing.runtime import SimulatedRuntime, Stuck
+from mainstem.wire.record_batch import batches_in, decode_records
 from tests.simulation.invariants import (
     AlwaysRecovers,
     BytesVerbatim,
     CompactionKeepsTheLast,
     EveryCallIsAnswered,
     FullDisksHeal,
-    GroupsAtomic,
     IdempotenceSurvives,
-    Invariant,
     NoAnswerShowsUndurableState,
     NothingAcknowledgedLost,
     OffsetsDenseAndNeverReused,
@@ -63,11 +59,19 @@ from tests.simulation.invariants import (
     StableOffsetAndAborted,
     StateEqualsReplay,
     Violation,
-    WatchesTellTheTruth,
 )
-from tests.simulation.model import LogFact, LogModel, Model, Refused, SentCommit
+from tests.simulation.model import LogFact, LogModel, Model, Refused, SentCommit, SentLease, replay
+from tests.simulation.recovery_check import (
+    NOTHING_YET,
+    STEPS_MAX,
+    Observation,
+    RecoveryCheck,
+    Requirement,
+    Sequenced,
+    observe,
+)
+from tests.simulation.watcher import Watcher
 
-STEPS_MAX = 20_000
 FLUSH_RANKS = {"os": 0, "interval": 1, "sync": 2}
 
 
@@ -76,104 +80,6 @@ class OpenEngine(Protocol):
 
     def __call__(self, *, disk: SimulatedDisk, runtime: SimulatedRuntime, settings: EngineSettings) -> Engine:
         """Open, or raise."""
-
-
-class SentLease(NamedTuple):
-    """A role that was taken: a Commit of the engine's own."""
-
-    ordinal: int
-    role: str
-    epoch: int
-
-    def __str__(self) -> str:
-        return f"#{self.ordinal} [lease {self.role} epoch {self.epoch}]"
-
-
-class Requirement(NamedTuple):
-    """The newest Commit that must not be lost, and why."""
-
-    ordinal: int
-    invariant: type[Invariant]
-    text: str
-
-
-NOTHING_YET = Requirement(-1, NothingAcknowledgedLost, "")
-
-
-class Observation(NamedTuple):
-    """What a recovered engine says about itself."""
-
-    ends: dict[int, LogEnd]
-    starts: dict[int, int]
-    configs: dict[int, tuple[object, int]]
-    scopes: dict[str, dict[bytes, bytes]]
-    epochs: dict[str, int]
-
-
-class Watcher:
-    """A watch, and what it was told."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._incarnation = world.incarnation
-        self.closed = False
-        self.told: dict[int, LogFact] = {}
-        """Log -> the last fact told."""
-        self.handle: Watch = world.engine.watch(self._hear)
-
-    def add(self, log: int) -> None:
-        """Take a log in."""
-        world = self._world
-        known, sequenced = world.known, world.model.last_ordinal
-        try:
-            told = self.handle.add(log)
-        except UnknownLog:
-            world.check_unknown(log, known)
-            return
-        fact = world.try_check(lambda: WatchesTellTheTruth.check(world.model, log, told, known, sequenced))
-        if fact is not None:
-            self.told[log] = fact
-            world.shown(log, fact.ordinal, f"a new watch of log {log}")
-
-    def remove(self, log: int) -> None:
-        """Let a log go."""
-        self.handle.remove(log)
-        self.told.pop(log, None)
-
-    def close(self) -> None:
-        """Hear nothing any more."""
-        self.handle.close()
-        self.closed = True
-        self.told.clear()
-
-    def _hear(self, moved: Mapping[int, LogEnd]) -> None:
-        world = self._world
-        if self._incarnation == world.incarnation:
-            world.try_check(lambda: self._check(moved))
-
-    def _check(self, moved: Mapping[int, LogEnd]) -> None:
-        world = self._world
-        WatchesTellTheTruth.require(not self.closed, "a closed watch is told something")
-        WatchesTellTheTruth.require(not world.in_call, "a watch is told something from within a call")
-        WatchesTellTheTruth.require(moved, "a watch is told nothing")
-        for log, told in moved.items():
-            WatchesTellTheTruth.require(log in self.told, f"a watch without log {log} is told about it")
-            known = self.told[log].ordinal
-            fact = WatchesTellTheTruth.check(world.model, log, told, known, world.model.last_ordinal)
-            world.shown(log, fact.ordinal, f"a watch of log {log}")
-            if told.end < 0:
-                del self.told[log]
-            else:
-                self.told[log] = fact
-
-    def check_current(self) -> None:
-        """When nothing is pending, it has been told all."""
-        for log, fact in self.told.items():
-            watched = self._world.model.logs.get(log)
-            ends = None if watched is None else (watched.end, watched.stable)
-            WatchesTellTheTruth.require(
-                ends == (fact.end, fact.stable), f"log {log} is at {ends}, but the last report was {fact}"
-            )
 
 
 class World:
@@ -205,7 +111,7 @@ class World:
 
         self.model = Model(settings.commit_bytes_max)
         self.baseline = self.model.copy()
-        self.entries: list[tuple[SentCommit | SentLease, Committed]] = []
+        self.entries: list[Sequenced] = []
         """Commits since the baseline that were not refused, in order."""
         self.next_ordinal = 0
         self.start_seen: dict[int, int] = {}
@@ -224,6 +130,8 @@ class World:
         """One Commit at a time: whether the disk is full is not for the model to know, and shows in the answer only."""
         self.overloads = False
         """Whether limits are so tight that refusing as overloaded is right."""
+        self.full = False
+        """Whether there is little room, or the engine was not told yet that there is more."""
         self.pressed = False
         """Whether the disk was ever so full that data may go before its time."""
         self.faulty = False
@@ -281,9 +189,10 @@ class World:
         """How durable a Commit is when answered: as the most careful of the logs that it wrote to."""
         default = FLUSH_RANKS[self.settings.flush]
         ranks = [default] if sent.state or sent.changes else [0]
-        written = [batch for place, batch in enumerate(sent.appends) if place not in outcome.repeated]
-        for item in (*written, *sent.refers):
-            log = self.model.find(item.log)
+        written = [batch.log for place, batch in enumerate(sent.appends) if place not in outcome.repeated]
+        written += [refer.log for refer in sent.refers if refer.append not in outcome.repeated]
+        for log_id in written:
+            log = self.model.find(log_id)
             if log is not None:
                 ranks.append(default if log.config.flush is None else FLUSH_RANKS[log.config.flush])
         return max(ranks)
@@ -329,7 +238,8 @@ class World:
         elif isinstance(error, Overloaded):
             caused = self.overloads
         elif isinstance(error, StorageFull):
-            caused = self.pressed
+            FullDisksHeal.require(self.full, f"{what} is refused although there is room again: {error}")
+            caused = True
         elif isinstance(error, (DiskError, OSError)):
             caused = self.disk.faults or self.disk.refused_for_space
         else:
@@ -354,7 +264,9 @@ class World:
                 self._excused(answer.error, f"commit of {commits[0]}")
                 return
             results = answer.result()
-            EveryCallIsAnswered.require(len(results) == len(commits), f"{len(results)} results for {len(commits)} commits")
+            EveryCallIsAnswered.require(
+                len(results) == len(commits), f"{len(results)} results for {len(commits)} commits"
+            )
             for (sent, outcome, rank), result in zip(expected, results, strict=True):
                 self._check_result(sent, outcome, rank, result)
 
@@ -479,7 +391,9 @@ class World:
         def finish(answer: Answer[ReadResult]) -> None:
             self._check_read(answer, log, offset, max_bytes, known, start_seen)
 
-        return self._call(f"read of log {log} at {offset}", lambda: self.engine.read(log, offset, max_bytes, hint), finish)
+        return self._call(
+            f"read of log {log} at {offset}", lambda: self.engine.read(log, offset, max_bytes, hint), finish
+        )
 
     def _check_read(
         self, answer: Answer[ReadResult], log: int, offset: int, max_bytes: int, known: int, start_seen: int
@@ -532,7 +446,9 @@ class World:
             if fact.end >= 0 and (offset < max(start_max, start_seen) or offset > fact.end):
                 self.shown(log.id, fact.ordinal if offset < start_max else -1, f"offset {offset} out of range")
                 return
-        OffsetsDenseAndNeverReused.broken(f"offset {offset} of log {log.id} is refused: {error}; facts {log.facts[-3:]}")
+        OffsetsDenseAndNeverReused.broken(
+            f"offset {offset} of log {log.id} is refused: {error}; facts {log.facts[-3:]}"
+        )
 
     def offset_at(self, log: int, place: Place) -> Answer[Found]:
         """Find, and compare."""
@@ -725,16 +641,14 @@ class World:
         self.outstanding.clear()
         self.watchers.clear()
         self.leases.clear()
-        self.failed = self.closing = self.faulty = False
+        self.failed = self.closing = self.faulty = self.full = False
         disk = self.disk
         disk.heal()
         merge = self._run_merge
         if self.recovery_interrupts > 0:
             self.recovery_interrupts -= 1
             self.interrupt(self.rng.randint(1, 60))
-        self.runtime = SimulatedRuntime(
-            self.rng, self.clock, None if merge is None else lambda job: merge(disk, job)
-        )
+        self.runtime = SimulatedRuntime(self.rng, self.clock, None if merge is None else lambda job: merge(disk, job))
         self.engine = self._recovered_engine(disk, self.runtime)
         incarnation = self.incarnation
 
@@ -764,14 +678,12 @@ class World:
         self.note("probe of a power loss" if power else "probe of a killed process")
         start_seen = dict(self.start_seen)
         runtime = SimulatedRuntime(self.rng, SimulatedClock(self.clock.now_ms()), lambda job: b"")
-        engine = self._recovered_engine(disk, runtime)
-        self._find_prefix(self._observe(engine, runtime), power=power)
+        self._find_prefix(self._recovered_engine(disk, runtime), runtime, power=power)
         self.start_seen = start_seen
 
     def _compare(self, *, power: bool) -> None:
         """Go on from what was found."""
-        observation = self._observe(self.engine, self.runtime)
-        found, reached = self._find_prefix(observation, power=power)
+        found, reached, observation = self._find_prefix(self.engine, self.runtime, power=power)
         self.note("recovered: %s of %s Commits", reached, len(self.entries))
         self.recoveries += 1
         self.model = found
@@ -784,121 +696,24 @@ class World:
         for log, start in observation.starts.items():
             self.try_check(lambda log=log, start=start: self._see_start(found.logs[log], start))  # type: ignore[misc]
 
-    def _find_prefix(self, observation: Observation, *, power: bool) -> tuple[Model, int]:
-        """Which prefix of the sequenced Commits is there? It must contain all that had to survive."""
+    def _find_prefix(self, engine: Any, runtime: SimulatedRuntime, *, power: bool) -> tuple[Model, int, Observation]:
+        """The prefix of the sequenced Commits that an engine holds, which must contain all that had to survive."""
         if power and self.settings.flush != "sync":
             self.start_seen.clear()  # retention commits by the node's policy, and may be forgotten as anything else
-        required = self.survives_power if power else self.survives_kill
-        model = self.baseline.copy()
-        for place in range(len(self.entries) + 1):
-            if place:
-                replay(model, *self.entries[place - 1])
-            if model.last_ordinal >= required.ordinal and self._matches(model, observation):
-                return model, place
-        self._explain(observation, required)
-
-    def _observe(self, engine: Any, runtime: SimulatedRuntime) -> Observation:
-        def ask(answer: Answer[Any]) -> Any:
-            try:
-                runtime.run_until(lambda: answer.done, STEPS_MAX)
-            except Stuck as stuck:
-                EveryCallIsAnswered.broken(f"after recovery: {stuck}")
-            return answer.result()
-
-        ends: dict[int, LogEnd] = {}
-        starts: dict[int, int] = {}
-        configs: dict[int, tuple[object, int]] = {}
-        for key, value in ask(engine.load("engine/logs")).entries.items():
-            entry = decode_log_entry(value)
-            configs[decode_log_key(key)] = entry.config, entry.floor
-        for log in self._logs_ever():
-            try:
-                starts[log] = ask(engine.offset_at(log, Edge.START)).offset
-            except UnknownLog:
-                continue
-            facts = ask(engine.read(log, starts[log], 0))
-            ends[log] = LogEnd(facts.end, facts.stable)
-        scopes = {scope: dict(ask(engine.load(scope)).entries) for scope in self.scopes}
-        leases = ask(engine.load("engine/leases")).entries
-        epochs = {key.decode(): decode_number(value) for key, value in leases.items()}
-        return Observation(ends, starts, configs, scopes, epochs)
-
-    def _logs_ever(self) -> list[int]:
         created = [c.log for entry, _ in self.entries if isinstance(entry, SentCommit) for c in entry.changes]
-        return sorted({*self.baseline.logs, *self.baseline.deleted, *created})
+        logs = sorted({*self.baseline.logs, *self.baseline.deleted, *created})
+        seen = observe(engine, runtime, logs, self.scopes)
+        check = RecoveryCheck(self.baseline, self.entries, seen, self.scopes, self.roles, self._may_begin)
+        found, reached = check.find(self.survives_power if power else self.survives_kill)
+        return found, reached, seen
 
-    def _matches(self, model: Model, seen: Observation) -> bool:
-        if model.logs.keys() != seen.ends.keys() or model.logs.keys() != seen.configs.keys():
-            return False
-        for log in model.logs.values():
-            if (log.end, log.stable) != (seen.ends[log.id].end, seen.ends[log.id].stable):
-                return False
-            if seen.configs[log.id] != (log.config, log.floor):
-                return False
-            start = seen.starts[log.id]
-            if self._loose(log):
-                highest = RetentionTakesOnlyWhatIsDue.start_max(log, self.clock.now_ms(), pressed=self.pressed)
-                if not max(log.start, self.start_seen.get(log.id, 0)) <= start <= max(highest, self.start_seen.get(log.id, 0)):
-                    return False
-            elif start != log.start:
-                return False
-        if any(model.epochs.get(role, 0) != seen.epochs.get(role, 0) for role in self.roles):
-            return False
-        return all(model.scopes.get(scope, {}) == seen.scopes[scope] for scope in self.scopes)
-
-    def _explain(self, seen: Observation, required: Requirement) -> NoReturn:
-        """No prefix that is long enough gives what was found: say which rule that breaks."""
-        model = self.baseline.copy()
-        shorter = self._matches(model, seen)
-        ends: dict[int, set[tuple[int, int]]] = {}
-        at_required = model.copy() if model.last_ordinal >= required.ordinal else None
-        for entry, outcome in self.entries:
-            replay(model, entry, outcome)
-            shorter = shorter or self._matches(model, seen)
-            if at_required is None and model.last_ordinal >= required.ordinal:
-                at_required = model.copy()
-        for log in (*model.logs.values(), *model.deleted.values()):
-            ends[log.id] = {(fact.end, fact.stable) for fact in log.facts}
-        required_logs = at_required.logs if at_required else {}
-        lost = [
-            f"log {log.id} ends at {seen.ends[log.id].end if log.id in seen.ends else 'nothing'}, not {log.end}"
-            for log in required_logs.values()
-            if log.id not in model.deleted and (log.id not in seen.ends or seen.ends[log.id].end < log.end)
-        ]
-        if shorter or lost:
-            required.invariant.broken(f"{required.text}, but after the restart {'; '.join(lost) or 'it is gone'}")
-        for log_id, found in seen.ends.items():
-            if (found.end, found.stable) not in ends.get(log_id, ()):
-                known_ends = {end for end, _ in ends.get(log_id, ())}
-                invariant: type[Invariant] = GroupsAtomic
-                if found.end in known_ends:
-                    invariant = StableOffsetAndAborted
-                elif found.end > max(known_ends, default=0):
-                    invariant = OffsetsDenseAndNeverReused
-                invariant.broken(f"log {log_id} has {found} after the restart; possible were {sorted(ends.get(log_id, ()))}")
-        details = self._differences(model, seen)
-        StateEqualsReplay.broken(f"no prefix of the Commits from #{required.ordinal} on gives what was found: {details}")
-
-    def _differences(self, model: Model, seen: Observation) -> str:
-        """Against all Commits; for whoever looks for the cause."""
-        parts = []
-        for log_id in sorted({*model.logs, *seen.ends}):
-            log = model.logs.get(log_id)
-            expected = log and (log.start, log.end, log.stable, log.floor)
-            found = log_id in seen.ends and (
-                seen.starts[log_id],
-                seen.ends[log_id].end,
-                seen.ends[log_id].stable,
-                seen.configs.get(log_id, (None, None))[1],
-            )
-            if expected != found:
-                parts.append(f"log {log_id} (start, end, stable, floor) {found}, at last {expected}")
-        for scope in self.scopes:
-            if model.scopes.get(scope, {}) != seen.scopes[scope]:
-                parts.append(f"scope {scope} {seen.scopes[scope]}, at last {model.scopes.get(scope, {})}")
-        if model.epochs != seen.epochs:
-            parts.append(f"epochs {seen.epochs}, at last {model.epochs}")
-        return "; ".join(parts) or "nothing in sight"
+    def _may_begin(self, log: LogModel, start: int) -> bool:
+        """Whether a recovered log may have this start."""
+        if not self._loose(log):
+            return start == log.start
+        seen = self.start_seen.get(log.id, 0)
+        highest = RetentionTakesOnlyWhatIsDue.start_max(log, self.clock.now_ms(), pressed=self.pressed)
+        return max(log.start, seen) <= start <= max(highest, seen)
 
     def verify_all(self) -> None:
         """Read every log from start to end, and every scope."""
@@ -936,16 +751,6 @@ class World:
 
 
 def _records(buffer: Any) -> Iterable[Any]:
-    from mainstem.wire.record_batch import batches_in, decode_records
-
     view = memoryview(buffer)
     for position, size in batches_in(view):
         yield from decode_records(view[position : position + size])
-
-
-def replay(model: Model, entry: SentCommit | SentLease, outcome: Committed) -> None:
-    """Apply one Commit that was sequenced."""
-    if isinstance(entry, SentLease):
-        model.take_lease(entry.role, entry.epoch, entry.ordinal)
-    else:
-        model.apply(entry, outcome)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import msgspec
 
 from mainstem.storage.contract import Budget, Engine, MaintainReport
 from mainstem.storage.disk import LocalDisk
@@ -46,6 +49,7 @@ class LocalStorage:
         from mainstem.storage.async_runtime import AsyncRuntime
         from mainstem.storage.local.engine import LocalEngine
 
+        settings = _with_absolute_paths(settings)
         self._runtime = AsyncRuntime(asyncio.get_running_loop())
         try:
             self.engine: MaintainedEngine = LocalEngine.open(disk=LocalDisk(), runtime=self._runtime, settings=settings)
@@ -62,3 +66,13 @@ class LocalStorage:
 
 
 OpenStorage: TypeAlias = "Callable[[EngineSettings], Storage]"
+
+
+def _with_absolute_paths(settings: EngineSettings) -> EngineSettings:
+    """State names directories outside the data directory: from wherever the broker is started, they are the same."""
+    return msgspec.structs.replace(
+        settings,
+        data_directory=str(Path(settings.data_directory).absolute()),
+        wal_directory=settings.wal_directory and str(Path(settings.wal_directory).absolute()),
+        run_directories=tuple(str(Path(directory).absolute()) for directory in settings.run_directories),
+    )

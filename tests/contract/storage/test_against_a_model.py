@@ -48,9 +48,9 @@ from tests.contract.storage.batches import NOW, as_sent, keyed, marker, split
 from tests.contract.storage.engine_cases import EngineUnderTest
 
 LOGS = range(1, 5)
-PRODUCERS = range(1, 4)
-EXAMPLES = 30
-"""About ten seconds for all engines."""
+PRODUCERS = range(1, 3)
+EXAMPLES = 50
+"""Ten to twenty seconds for all engines."""
 KEYS = [None, b"", b"a", b"b"]
 
 
@@ -85,7 +85,8 @@ contents = st.tuples(
     st.lists(st.tuples(st.integers(0, 100), st.sampled_from(KEYS)), min_size=1, max_size=4),
     st.sampled_from([1, 50, 3_000, 15_000]),
 )
-logs = st.sampled_from(LOGS)
+logs = st.integers(0, 99)
+"""A log that exists; now and then any."""
 producers = st.sampled_from(PRODUCERS)
 
 
@@ -117,6 +118,10 @@ class EngineAgainstModel(RuleBasedStateMachine):
                 return await coroutine
 
         return self.runner.run(bounded())
+
+    def log(self, drawn: int) -> int:
+        live = sorted(self.model)
+        return live[drawn % len(live)] if live and drawn % 10 else LOGS[drawn // 10 % len(LOGS)]
 
     def commit(self, commit: Commit, check) -> None:
         """Call, and look at the answer later: outcomes are decided by the order of the calls, answered or not."""
@@ -151,7 +156,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
         for log in (1, 2):
             self.create(log, False)
 
-    @rule(log=logs, key_index=st.booleans())
+    @rule(log=st.sampled_from(LOGS), key_index=st.booleans())
     def create(self, log, key_index) -> None:
         expected = LogExists if log in self.used else Committed
         self.commit(Commit(changes=[CreateLog(log, LogConfig(key_index=key_index))]), of_kind(expected))
@@ -162,11 +167,13 @@ class EngineAgainstModel(RuleBasedStateMachine):
     @precondition(lambda self: len(self.used) > 3)
     @rule(log=logs)
     def delete(self, log) -> None:
+        log = self.log(log)
         self.commit(Commit(changes=[DeleteLog(log)]), of_kind(Committed if log in self.model else UnknownLog))
         self.model.pop(log, None)
 
     @rule(log=logs, share=st.floats(0, 1.2))
     def trim(self, log, share) -> None:
+        log = self.log(log)
         if log in self.model:
             model = self.model[log]
             before = int(model.start + (model.end - model.start) * share)
@@ -178,6 +185,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
     @rule(log=logs, many=st.lists(contents, min_size=1, max_size=4), refused=st.booleans())
     def append(self, log, many, refused) -> None:
         """One Commit of several batches and a mutation, refused as a whole when a bad batch is among them."""
+        log = self.log(log)
         made = [self.content(content) for content in many]
         appends = [Append(log, bytearray(content)) for content, _, _ in made]
         if refused:
@@ -192,6 +200,8 @@ class EngineAgainstModel(RuleBasedStateMachine):
 
     @rule(target_log=logs, log=logs, content=contents)
     def refer(self, log, target_log, content) -> None:
+        log = self.log(log)
+        target_log = self.log(target_log)
         made = self.content(content)
         commit = Commit(appends=[Append(log, bytearray(made[0]))], refers=[Refer(target_log, 0)])
         if log not in self.model or target_log not in self.model:
@@ -202,6 +212,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
     @rule(log=logs, producer=producers, content=contents, step=st.sampled_from([0, 0, 0, 1, 7]), within=st.booleans())
     def produce(self, log, producer, content, step, within) -> None:
         """The next batch of a producer, or one after a gap."""
+        log = self.log(log)
         if log not in self.model:
             return
         model = self.model[log]
@@ -224,6 +235,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
     @rule(log=logs, producer=producers, back=st.integers(1, 7))
     def repeat(self, log, producer, back) -> None:
         """A batch of a producer, sent again: the last five are known."""
+        log = self.log(log)
         recent = self.model[log].recent.get(producer, []) if log in self.model else []
         if len(recent) >= back:
             sequence, count, base = recent[-back]
@@ -231,16 +243,20 @@ class EngineAgainstModel(RuleBasedStateMachine):
             check = with_bases([base], repeated=[0]) if back <= 5 else of_kind(DuplicateSequence)
             self.commit(Commit(appends=[Append(log, content)]), check)
 
-    @rule(log=logs, producer=producers, commit=st.booleans())
-    def end(self, log, producer, commit) -> None:
+    @rule(log=logs, producer=producers, commit=st.booleans(), freely=st.sampled_from([False, False, False, True]))
+    def end(self, log, producer, commit, freely) -> None:
+        log = self.log(log)
+        opened = list(self.model[log].open) if log in self.model else []
+        if opened and not freely:
+            producer = opened[0]
         content = bytes(marker(producer, commit=commit))
-        commit = Commit(appends=[Append(log, bytearray(content))])
+        ending = Commit(appends=[Append(log, bytearray(content))])
         if log not in self.model:
-            self.commit(commit, of_kind(UnknownLog))
+            self.commit(ending, of_kind(UnknownLog))
             return
         model = self.model[log]
         base = model.store(content, [], [])
-        self.commit(commit, with_bases([base]))
+        self.commit(ending, with_bases([base]))
         model.sequences.setdefault(producer, 0)
         first = model.open.pop(producer, None)
         if first is not None and not commit:
@@ -267,7 +283,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
 
     @rule(log=logs, share=st.floats(0, 1), max_bytes=st.sampled_from([0, 1, 500, 10_000, 1 << 20]))
     def read(self, log, share, max_bytes) -> None:
-        self.run(self.check_read(log, share, max_bytes))
+        self.run(self.check_read(self.log(log), share, max_bytes))
 
     async def check_read(self, log, share, max_bytes) -> None:
         await self.answered()
@@ -294,6 +310,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
 
     @rule(log=logs, time=st.integers(-1, 101), key=st.sampled_from(KEYS[1:]), after=st.integers(0, 30))
     def find(self, log, time, key, after) -> None:
+        log = self.log(log)
         if log in self.model:
             self.run(self.check_find(log, NOW + time, key, after))
 
@@ -354,6 +371,7 @@ def records_in(sent: bytes) -> int:
     return int.from_bytes(sent[45:49], "big")
 
 
+@pytest.mark.slow
 def test_random_calls(case, engine_runner, runtime):
     machine = type(
         "Against" + case.name, (EngineAgainstModel,), {"case": case, "runner": engine_runner, "runtime": runtime}

@@ -248,6 +248,7 @@ async def test_a_reader_of_a_log_that_is_deleted(engine):
         assert result.next_offset == n + 1
 
 
+@pytest.mark.slow
 async def test_a_thousand_logs(engine):
     logs = range(1, 1_001)
     await engine.create(*logs)

@@ -106,6 +106,7 @@ async def test_it_ends(engine):
     assert (await engine.settle()).compacted_logs == 0
 
 
+@pytest.mark.slow
 async def test_random_histories(engine):
     randomness = random.Random(5)
     await compacted_log(engine)
@@ -328,6 +329,26 @@ async def test_an_open_transaction_replaces_nothing_yet(engine, commit):
     async for stage in engine.stages():
         found = delivered(await engine.read(1, 0, MIB))
         assert found == ([b"7/0/0", b"2", b"1"] if commit else [b"old", b"2", b"1"]), stage
+
+
+async def test_an_open_transaction_behind_much_else(engine):
+    """What lies before it is compacted; what it may replace is not, until it is known whether it does."""
+    await compacted_log(engine)
+    await engine.append(1, keyed((b"a", b"old")))
+    await engine.append(1, *[keyed((b"k%d" % (n % 5), b"%d" % n * 2_000)) for n in range(100)])
+    await engine.append(1, produced(7, 0, transactional=True, key=b"a"))
+    await engine.append(1, *[keyed((b"k%d" % (n % 5), b"late")) for n in range(5)])
+    await engine.seal()
+    found = [(offset, key) for offset, key, _ in await engine.pairs(1)]
+    assert found[0] == (0, b"a")
+    assert len(found) < 50
+    last_before = [(96 + n, b"k%d" % n) for n in range(5)]
+    left_alone = [(101, b"a"), *((102 + n, b"k%d" % n) for n in range(5))]
+    assert found[-11:] == last_before + left_alone
+    await engine.append(1, marker(7, commit=False))
+    await engine.seal()
+    async for stage in engine.stages():
+        assert delivered(await engine.read(1, 0, MIB)) == [b"old", *[b"late"] * 5], stage
 
 
 async def test_ranges_of_what_was_aborted_still_fit_what_is_left(engine):

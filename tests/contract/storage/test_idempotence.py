@@ -249,14 +249,18 @@ async def test_it_is_known_wherever_the_batches_went(engine):
     assert await send(engine, produced(7, 8)) == [new(9)]
 
 
-async def test_it_is_known_across_every_restart_in_between(engine):
+@pytest.mark.parametrize("settled", [False, True])
+async def test_it_is_known_across_every_restart_in_between(engine, settled):
     await engine.create(1)
-    for n in range(6):
+    for n in range(12):
         assert await send(engine, produced(7, n)) == [new(n)]
         await engine.reopen()
-        if n % 2:
+        if settled or n % 2:
             await engine.settle()
-    assert await send(engine, *[produced(7, n) for n in range(6)]) == [DuplicateSequence, *map(again, range(1, 6))]
+        known = range(max(0, n - 4), n + 1)
+        assert await send(engine, *[produced(7, n) for n in known]) == [again(n) for n in known]
+        if n > 4:
+            assert await send(engine, produced(7, n - 5)) == [DuplicateSequence]
 
 
 async def test_it_is_known_after_the_batches_were_trimmed(engine):

@@ -130,6 +130,7 @@ async def test_the_tail_while_it_is_written(engine):
     assert found == [b"%d" % n for n in range(100)]
 
 
+@pytest.mark.slow
 async def test_a_log_over_many_files(engine):
     """More than memory for the newest holds: some of it merged, some sealed, some just written."""
     await engine.create(1, 2)

@@ -133,6 +133,18 @@ async def test_sequences_go_on_behind_a_marker(engine):
     assert isinstance(await engine.refused(Commit(appends=[Append(1, within(7, 4))])), OutOfOrderSequence)
 
 
+async def test_sequences_go_on_behind_a_marker_that_was_written_much_later(engine):
+    await engine.create(1)
+    await engine.append(1, within(7, 0, 2))
+    await engine.seal()
+    await engine.append(1, marker(7, commit=True))
+    async for stage in engine.stages():
+        assert isinstance(await engine.refused(Commit(appends=[Append(1, within(7, 4))])), OutOfOrderSequence), stage
+        result = await engine.commit_one(Commit(appends=[Append(1, within(7, 0, 2))]))
+        assert list(result.repeated) == [0], stage
+    assert await engine.append(1, within(7, 2)) == [3]
+
+
 # --- epochs ---------------------------------------------------------------------------------------------------------
 
 

@@ -41,6 +41,14 @@ class Directories:
                 disk.make_directory(path)
                 disk.sync_directory(path.rpartition("/")[0] or "/")
 
+    def name_of(self, path: str) -> str:
+        """How state names a directory: by its place below the data directory, where it is there, so that this can be moved."""
+        return f"./{path.removeprefix(self.root).lstrip('/')}" if path.startswith(f"{self.root}/") else path
+
+    def path_of(self, name: str) -> str:
+        """The directory that state names."""
+        return f"{self.root}/{name.removeprefix('./')}" if name.startswith("./") else name
+
     def all(self) -> list[str]:
         """Every directory that takes space."""
         return [self.root, self.wal, *self.runs]

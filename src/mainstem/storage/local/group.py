@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -10,7 +12,9 @@ from crc32c import crc32c
 from mainstem.storage.local.frame import (
     COMMIT,
     DATA,
+    FRAME_MAGIC,
     REF,
+    SECTOR_BYTES,
     STATE,
     BadFrame,
     DataHead,
@@ -116,3 +120,13 @@ def decode_group(content: memoryview, position: int, generation: int, sequence: 
             at = frame.end
     except BadFrame as error:
         raise BadGroup(at, str(error), logs) from error
+
+
+def frames_after(content: memoryview, position: int, generation: int) -> Iterator[Frame]:
+    """Good frames of a generation that begin a sector, from a position on: what is left behind a bad group."""
+    magic = FRAME_MAGIC.to_bytes(2, "little")
+    while position < len(content):
+        if content[position : position + 2] == magic:
+            with contextlib.suppress(BadFrame):
+                yield decode_frame(content, position, generation)
+        position += SECTOR_BYTES

@@ -147,7 +147,7 @@ class Merges:
         runs = yield in_read_lane(
             self._engine.runtime, lambda: [self._open_run(output, ages) for output in outcome.runs]
         )
-        changes = [(scopes.MERGED_KEY, scopes.encode_number(last)), *_entries(runs)]
+        changes = [(scopes.MERGED_KEY, scopes.encode_number(last)), *self._entries(runs)]
         yield self._commit_files(changes)
         for run in runs:
             engine.files.add_run(run)
@@ -173,6 +173,25 @@ class Merges:
         if output.adopted is not None:
             directory = self._engine.directories.runs[0]
         return RunFile(file, RunIndex.load(file), directory, output.adopted, ages)
+
+    def _entries(self, runs: list[RunFile]) -> FileChanges:
+        name_of = self._engine.directories.name_of
+        return [
+            (
+                scopes.run_key(run.index.id),
+                scopes.encode_run_entry(
+                    scopes.RunEntry(
+                        name_of(run.directory),
+                        run.adopted,
+                        run.index.retention_class,
+                        run.index.tier,
+                        run.bytes,
+                        run.ages,
+                    )
+                ),
+            )
+            for run in runs
+        ]
 
     def _drop_tails(self, place: int) -> Steps[None]:
         engine = self._engine
@@ -299,7 +318,7 @@ class Merges:
             self._engine.runtime, lambda: [self._open_run(output, ages) for output in outcome.runs]
         )
         changes: FileChanges = [(scopes.run_key(run.index.id), None) for run in inputs]
-        yield self._commit_files([*changes, *_entries(runs), *notes])
+        yield self._commit_files([*changes, *self._entries(runs), *notes])
         for run in runs:
             engine.files.add_run(run)
         self._discard(inputs, report)
@@ -333,25 +352,6 @@ class Merges:
 
 def _dead_share(run: RunFile) -> float:
     return run.dead_bytes / max(1, run.bytes)
-
-
-def _entries(runs: list[RunFile]) -> FileChanges:
-    return [
-        (
-            scopes.run_key(run.index.id),
-            scopes.encode_run_entry(
-                scopes.RunEntry(
-                    run.directory,
-                    run.adopted,
-                    run.index.retention_class,
-                    run.index.tier,
-                    run.bytes,
-                    run.ages,
-                )
-            ),
-        )
-        for run in runs
-    ]
 
 
 def _recycler(engine: LocalEngine, wal_file: WalFile) -> Callable[[], None]:

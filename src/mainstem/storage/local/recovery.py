@@ -7,6 +7,7 @@ leftovers: unfinished files and runs nobody names.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from operator import itemgetter
 
@@ -16,24 +17,21 @@ from mainstem.storage.disk import Disk, DiskFile
 from mainstem.storage.entries import FLAG_CONTROL, FLAG_PRODUCER
 from mainstem.storage.local.directories import TEMPORARY_SUFFIX, Directories
 from mainstem.storage.local.frame import (
-    FRAME_MAGIC,
     SECTOR_BYTES,
-    BadFrame,
     FileHeader,
-    Frame,
     decode_file_header,
-    decode_frame,
     frame_began,
 )
-from mainstem.storage.local.group import BadGroup, StoredGroup, decode_group
+from mainstem.storage.local.group import BadGroup, StoredGroup, decode_group, frames_after
 from mainstem.storage.local.run_file import RunIndex
 from mainstem.storage.local.state_run import read_state_run
-from mainstem.storage.local.stored_file import RUN_SUFFIX, WAL_SUFFIX, RunFile, WalFile, run_name, wal_name
+from mainstem.storage.local.stored_file import WAL_SUFFIX, RunFile, WalFile, run_name, wal_name
 from mainstem.storage.local.tail import LogTail, place_of
 from mainstem.storage.producers import Producer, ProducerTable, decode_producer
 from mainstem.wire.record_batch import HEADER
 
-STATE_SUFFIX = ".state"
+STATE_NAME = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})\.state")
+RUN_NAME = re.compile(r"([0-9a-f]{16})\.run")
 RUN_IDS_PER_GENERATION_BITS = 24
 GENERATION_DIGITS = 16
 
@@ -103,20 +101,23 @@ class Recovery:
     def _load_state_runs(self) -> None:
         result = self._result
         ranges: dict[int, tuple[int, str]] = {}
-        paths: list[str] = []
+        ends: dict[str, int] = {}
         for name in self._disk.list(self._directories.state):
-            if not name.endswith(STATE_SUFFIX):
+            numbers = STATE_NAME.fullmatch(name)
+            if numbers is None:
                 continue
             path = f"{self._directories.state}/{name}"
-            paths.append(path)
-            first, last = (int(part, 16) for part in name.removesuffix(STATE_SUFFIX).split("-"))
+            first, last = int(numbers[1], 16), int(numbers[2], 16)
+            ends[path] = last
             if first not in ranges or ranges[first][0] < last:
                 ranges[first] = (last, path)
         while (following := ranges.get(result.state_to + 1)) is not None:
             result.state_to, path = following
             result.state_runs.append(path)
             self._apply_state_run(path)
-        for path in paths:
+        for path, last in ends.items():
+            if last > result.state_to:
+                raise CorruptData(path, 0, f"groups from {result.state_to + 1} on, which come before it, are missing")
             if path not in result.state_runs:
                 self._disk.remove(path)  # joined into another one
 
@@ -202,7 +203,7 @@ class Recovery:
         if len(generation) != GENERATION_DIGITS:
             return  # prepared, never used
         content = memoryview(file.read(file.size(), 0))
-        frames = list(_frames_after(content, SECTOR_BYTES, int(generation, 16)))
+        frames = list(frames_after(content, SECTOR_BYTES, int(generation, 16)))
         if frames:
             last = max(frame.sequence for frame in frames)
             self._missing.append((last, CorruptData(file.path, 0, "file header does not match its checksum")))
@@ -355,20 +356,21 @@ class Recovery:
             if key.startswith(scopes.RUN_PREFIX)
         }
         for run_id, entry in entries.items():
-            path = f"{entry.directory}/{run_name(run_id)}"
+            directory = self._directories.path_of(entry.directory)
+            path = f"{directory}/{run_name(run_id)}"
             if not self._disk.exists(path) and entry.adopted is not None:
-                self._finish_adoption(entry.adopted, entry.directory, path)
+                self._finish_adoption(entry.adopted, directory, path)
             if not self._disk.exists(path):
                 raise CorruptData(path, 0, "run is missing")
             file = self._disk.open(path, writable=False)
-            result.runs.append(RunFile(file, RunIndex.load(file), entry.directory, entry.adopted, entry.ages))
+            result.runs.append(RunFile(file, RunIndex.load(file), directory, entry.adopted, entry.ages))
         # Ids are new with every start, so that nothing an earlier merge process still writes can meet them.
         result.next_run = max(max(entries, default=0) + 1, result.next_generation << RUN_IDS_PER_GENERATION_BITS)
-        for directory in {*self._directories.runs, *(entry.directory for entry in entries.values())}:
+        for directory in self._directories.runs:
             for name in self._disk.list(directory):
-                if name.endswith(RUN_SUFFIX):
-                    if int(name.removesuffix(RUN_SUFFIX), 16) not in entries:
-                        self._disk.remove(f"{directory}/{name}")
+                number = RUN_NAME.fullmatch(name)
+                if number and int(number[1], 16) not in entries:
+                    self._disk.remove(f"{directory}/{name}")
 
     def _finish_adoption(self, generation: int, directory: str, path: str) -> None:
         old = f"{self._directories.wal}/{wal_name(generation)}"
@@ -378,16 +380,6 @@ class Recovery:
             self._disk.sync_directory(self._directories.wal)
 
 
-def _frames_after(content: memoryview, position: int, generation: int) -> Iterator[Frame]:
-    """Good frames of a generation that begin a sector, from a position on."""
-    magic = FRAME_MAGIC.to_bytes(2, "little")
-    while position < len(content):
-        if content[position : position + 2] == magic:
-            with contextlib.suppress(BadFrame):
-                yield decode_frame(content, position, generation)
-        position += SECTOR_BYTES
-
-
 def _proven_after(content: memoryview, position: int, generation: int) -> int:
     """The highest number that any good frame from here on calls proven."""
-    return max((frame.proven for frame in _frames_after(content, position, generation)), default=0)
+    return max((frame.proven for frame in frames_after(content, position, generation)), default=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ def space(tmp_path: Path) -> Workspace:
 
 def put(
     space: Workspace,
-    records: list[tuple[bytes | None, bytes | None]],
+    records: Sequence[tuple[bytes | None, bytes | None]],
     time_ms: int = 10,
     producer_id: int = -1,
     compression: Compression = Compression.NONE,

@@ -88,7 +88,7 @@ def test_a_failed_join_does_not_take_its_input_along() -> None:
     disk.make_directory("/state")
     path = write_state_run(disk, "/state", 1, 5, 0, [("scope", b"key", b"value")])
     for operation in ("read", "write", "sync", "name", "sync_directory"):
-        disk.arm(operation)  # type: ignore[arg-type]
+        disk.arm(operation)
         outcome = decode_outcome(run_merge_job(disk, encode_job(StateJob([path], "/state", 0, 0))))
         assert outcome.error is not None
         assert disk.paths() == [path]
@@ -206,7 +206,7 @@ def test_producers_of_deleted_logs_go(space: Workspace) -> None:
 
 
 def test_deletion_reaches_over_a_join_of_later_runs(space: Workspace) -> None:
-    paths = []
+    paths: list[str] = []
     space.wal.mutate(LOGS, log_key(1), b"x")
     for deletes in (False, False, True, False):
         add_producer(space, 1, 7, 10) if not deletes and len(paths) < 2 else None

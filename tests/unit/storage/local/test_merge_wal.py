@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mainstem.storage.local import run_series, wal_merge
 from mainstem.storage.local.key_index import key_hash
 from mainstem.storage.local.wal_merge import LARGE_BATCH_BYTES
 from mainstem.wire.record_batch import decode_keys, read_header
@@ -226,3 +227,25 @@ def test_keys_are_indexed_where_asked(space: Workspace) -> None:
     expected = [offset for batch in space.wal.expected[2] for offset, _, key, _ in decode_keys(batch) if key == b"k1"]
     assert found == expected
     assert len(expected) == 300
+
+
+@pytest.mark.parametrize("adopted", [False, True])
+def test_a_log_with_many_keys_has_several_tables(
+    space: Workspace, monkeypatch: pytest.MonkeyPatch, adopted: bool
+) -> None:
+    for module in (run_series, wal_merge):
+        monkeypatch.setattr(module, "TABLE_ENTRIES_MAX", 20)
+    for _ in range(40):
+        space.wal.append(1, plain_batch(10, 3))
+    if adopted:
+        large(space, 1, 2)
+    space.wal.end_group()
+    space.wal.end_file()
+    outcome = space.done(space.wal_job(key_indexed=[1], block_bytes=1000))
+    (output,) = outcome.runs
+    assert (output.adopted is not None) == adopted
+    index = space.load(output.path)
+    assert len(index.key_logs) > 3
+    file = space.disk.open(output.path)
+    assert index.key_lookup(file, 1, key_hash(b"k2")) == list(range(2, 120, 3))
+    assert space.content(outcome.runs) == space.wal.expected

@@ -73,7 +73,7 @@ def test_failure_leaves_nothing_behind() -> None:
     disk = new_disk()
     disk.open("/state/0000000000000001-0000000000000002.state.tmp", create=True).write([b"leftover"], 0)
     for operation in ("write", "sync", "sync_directory"):
-        disk.arm(operation)  # type: ignore[arg-type]
+        disk.arm(operation)
         with pytest.raises(OSError):
             write_state_run(disk, "/state", 1, 2, 3, some_items())
         assert disk.paths() == []

@@ -29,7 +29,9 @@ def zero(content: bytes, position: int, end: int) -> bytes:
 def scramble(content: bytes, position: int, end: int) -> bytes:
     """The rest of the group is something else, in every byte."""
     garbage = Random(position).randbytes(end - position)
-    different = bytes(new if new != old else old ^ 0xFF for new, old in zip(garbage, content[position:end], strict=True))
+    different = bytes(
+        new if new != old else old ^ 0xFF for new, old in zip(garbage, content[position:end], strict=True)
+    )
     return content[:position] + different + content[end:]
 
 

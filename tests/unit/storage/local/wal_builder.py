@@ -104,8 +104,8 @@ class WalBuilder:
         self.expected[log].append(bytes(batch))
         data = self._data
         self.nexts[log] = base + data.counts[index]
-        row = (log, base, data.times[index], data.logs[index], data.bases[index])
-        row += (data.sizes[index], data.counts[index], data.crcs[index])
+        source = (data.logs[index], data.bases[index], data.sizes[index], data.counts[index], data.crcs[index])
+        row = (log, base, data.times[index], *source)
         for column, value in zip(self._refs, row, strict=True):
             column.append(value)  # type: ignore[attr-defined]
 

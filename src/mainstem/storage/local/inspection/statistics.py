@@ -49,7 +49,7 @@ class LogStatistics(msgspec.Struct):
     retention: dict[str, Any] = {}
     """The settings that decide what goes, where they are not the default."""
 
-    def add(self, first: int, next_: int, size: int, batches: int, time_ms: int) -> None:
+    def add(self, next_: int, size: int, batches: int, time_ms: int) -> None:
         """Take a block or a batch in."""
         self.end = max(self.end, next_)
         if next_ <= self.start:
@@ -91,7 +91,7 @@ def measure(disk: Disk, directories: Directories) -> Statistics:
             troubles.append(finding_of(error, run.path))
     for log, statistics in logs.items():
         for batch in taker.tails.batches(log, survey.state.merged):
-            statistics.add(batch.first, batch.next, batch.bytes, 1, batch.time)
+            statistics.add(batch.next, batch.bytes, 1, batch.time)
     ordered = sorted(logs.values(), key=lambda statistics: (-statistics.bytes, statistics.log))
     return Statistics(_count_files(survey), survey.state.scope_sizes(), ordered, troubles)
 
@@ -116,7 +116,6 @@ def _add_run(disk: Disk, path: str, logs: dict[int, LogStatistics]) -> None:
         statistics.end = max(statistics.end, index.nexts[slot])
         for block in index.blocks(slot):
             statistics.add(
-                index.block_firsts[block],
                 index.block_nexts[block],
                 index.block_sizes[block],
                 index.block_batches[block],

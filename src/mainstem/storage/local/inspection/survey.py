@@ -13,11 +13,11 @@ from mainstem.storage.disk import Disk
 from mainstem.storage.engine_scopes import RunEntry
 from mainstem.storage.local.directories import IDENTITY, Directories, load_identity
 from mainstem.storage.local.frame import SECTOR_BYTES, FileHeader, decode_file_header
-from mainstem.storage.local.group import StoredGroup
+from mainstem.storage.local.group import StoredGroup, frames_after
 from mainstem.storage.local.inspection.finding import Finding, damage, finding_of, note
 from mainstem.storage.local.inspection.inventory import FoundFile, list_files
 from mainstem.storage.local.inspection.node_state import NodeState, UndecodableState
-from mainstem.storage.local.inspection.wal_scan import WalScan, frames_after
+from mainstem.storage.local.inspection.wal_scan import WalScan
 from mainstem.storage.local.state_run import read_state_run
 from mainstem.storage.local.stored_file import run_name, wal_name
 
@@ -270,11 +270,12 @@ class Survey:
         for run_id, entry in sorted(self.state.runs.items(), key=lambda item: (item[1].ages, item[0])):
             path = self._find_run(run_id, entry, present)
             if path is None:
-                named = f"{entry.directory}/{run_name(run_id)}"
+                named = f"{self._directories.path_of(entry.directory)}/{run_name(run_id)}"
                 self.findings.append(damage(named, 0, "run is missing"))
                 continue
-            if entry.directory.rstrip("/") not in ours:
-                elsewhere.add(entry.directory)
+            directory = self._directories.path_of(entry.directory).rstrip("/")
+            if directory not in ours:
+                elsewhere.add(directory)
             self.runs.append(LiveRun(run_id, path, entry))
         for directory in sorted(elsewhere):
             what = "state names runs in this directory, which is not among those given: was the data directory moved?"
@@ -282,7 +283,7 @@ class Survey:
 
     def _find_run(self, run_id: int, entry: RunEntry, present: dict[int, str]) -> str | None:
         """Where a run lies. The directories given come first, so that a copy is not mistaken for its original."""
-        named = f"{entry.directory}/{run_name(run_id)}"
+        named = f"{self._directories.path_of(entry.directory)}/{run_name(run_id)}"
         found = present.get(run_id)
         if found is not None:
             return found

@@ -10,21 +10,15 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 from mainstem.storage.local.frame import (
-    FRAME_MAGIC,
     SECTOR_BYTES,
-    BadFrame,
     FileHeader,
-    Frame,
-    decode_frame,
     frame_began,
 )
-from mainstem.storage.local.group import BadGroup, StoredGroup, decode_group
+from mainstem.storage.local.group import BadGroup, StoredGroup, decode_group, frames_after
 
 Verdict: TypeAlias = Literal["end", "torn", "damaged", "broken"]
 """end: nothing more was written. torn: something was begun, and never acknowledged. damaged: what is bad was durable once.
 broken: a later file goes on, but this one does not reach it; damage, if anybody needs what is missing."""
-
-_MAGIC = FRAME_MAGIC.to_bytes(2, "little")
 
 
 class Ending(NamedTuple):
@@ -73,14 +67,3 @@ class WalScan:
             )
         begun = bool(frames) or frame_began(self.content, position, self.header.generation)
         return Ending("torn" if begun else "end", position, sequence, bad.what, bad.logs)
-
-
-def frames_after(content: memoryview, position: int, generation: int) -> Iterator[Frame]:
-    """The good frames of a generation that begin a sector, from a position on."""
-    while position < len(content):
-        if content[position : position + 2] == _MAGIC:
-            try:
-                yield decode_frame(content, position, generation)
-            except BadFrame:
-                pass
-        position += SECTOR_BYTES

@@ -1,0 +1,57 @@
+"""The engine's internal limits, made so small that a history of a few dozen Commits meets every one of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from types import ModuleType
+
+from mainstem.storage.local import (
+    compaction,
+    compactions,
+    file_set,
+    key_index,
+    merges,
+    reader,
+    retention_pass,
+    run_source,
+    run_writer,
+    state_run,
+    tail,
+    wal_merge,
+    wal_writer,
+)
+
+LIMITS: list[tuple[ModuleType, str, int]] = [
+    (compaction, "KEYS_MAX", 3),
+    (compactions, "CHECK_MS", 20),
+    (file_set, "VIEWS_MAX", 2),
+    (key_index, "TABLE_ENTRIES_MAX", 8),
+    (merges, "LOGS_PER_TURN", 2),
+    (merges, "SLOTS_PER_TURN", 2),
+    (merges, "STATE_RUNS_MAX", 3),
+    (reader, "STRETCHES_PER_READ_MAX", 4),
+    (reader, "READ_STEP_BYTES", 1000),
+    (retention_pass, "LOGS_PER_TURN", 2),
+    (retention_pass, "TRIMS_PER_COMMIT", 1),
+    (run_source, "CHUNK_BYTES", 1500),
+    (run_writer, "WRITE_BYTES", 2048),
+    (run_writer, "SYNC_STRIDE_BYTES", 4096),
+    (state_run, "CHUNK_BYTES", 200),
+    (tail, "CACHE_GONE_MAX", 4),
+    (wal_merge, "LARGE_BATCH_BYTES", 300),
+    (wal_writer, "JOINED_BYTES_MAX", 200),
+]
+
+
+@contextlib.contextmanager
+def small_limits() -> Iterator[None]:
+    """Within it. A limit that was renamed is an error here, not one that is silently never met."""
+    before = [getattr(module, name) for module, name, _ in LIMITS]
+    for module, name, value in LIMITS:
+        setattr(module, name, value)
+    try:
+        yield
+    finally:
+        for (module, name, _), value in zip(LIMITS, before, strict=True):
+            setattr(module, name, value)
