@@ -8,10 +8,13 @@ else awaits.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Generator
 from typing import Generic, TypeVar, cast
 
 T = TypeVar("T")
+
+log_output = logging.getLogger("mainstem.storage")
 
 
 class Answer(Generic[T]):
@@ -86,7 +89,11 @@ class Answer(Generic[T]):
         if callbacks is not None:
             self._callbacks = None
             for callback in callbacks:
-                callback(self)
+                try:
+                    callback(self)
+                except Exception:
+                    # One caller's bug must not keep the others of the group from their answers.
+                    log_output.exception("a callback failed")
 
     def __await__(self) -> Generator[object, None, T]:
         if not self.done:

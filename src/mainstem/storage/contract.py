@@ -28,7 +28,8 @@ producer ends it. `read` answers the last stable offset and the aborted ranges w
 *Typed refusals.* Bad input is answered by a member of `model.errors` in its own place; nothing else in the list or in the same
 group suffers.
 
-An engine is used from one thread (the event loop's) and never blocks it.
+An engine is used from one thread (the event loop's) and never blocks it. How it is opened is its own business; `close` takes no more
+commits, finishes those under way, and answers when nothing touches the store any more.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Mutation(msgspec.Struct, frozen=True, gc=False):
 
 
 class Fence(msgspec.Struct, frozen=True, gc=False):
-    """A role and the epoch in which the caller believes to hold it; refused when no longer current."""
+    """A role and the epoch in which the caller believes to hold it; refused when no longer current (0: never taken)."""
 
     role: str
     epoch: int
@@ -228,7 +229,7 @@ class TimeAfter(msgspec.Struct, frozen=True, gc=False):
 
 
 class KeyAfter(msgspec.Struct, frozen=True, gc=False):
-    """The first record at or after `offset` with this key and a timestamp within the range."""
+    """The first record at or after `offset` with this key and a timestamp within the range, both ends included."""
 
     key: bytes
     offset: int = 0
@@ -318,7 +319,7 @@ class Engine(Protocol):
         """Batches from `offset` on. Fails with UnknownLog, OffsetOutOfRange, CorruptData."""
 
     def offset_at(self, log: int, place: Place) -> Answer[Found]:
-        """Find a position by edge, time or key, among what is durable."""
+        """Find a position by edge, time or key, among what is durable; open and aborted transactions included."""
 
     def watch(self, callback: WatchCallback) -> Watch:
         """Be told when logs grow."""

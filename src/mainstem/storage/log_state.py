@@ -72,7 +72,7 @@ class LogState:
     def stable(self) -> int:
         """The last stable offset, of what is visible."""
         transactions = self.transactions
-        return self.end if transactions is None else transactions.stable(self.end)
+        return self.end if transactions is None else max(self.visible_start, transactions.stable(self.end))
 
     @property
     def ends(self) -> LogEnd:

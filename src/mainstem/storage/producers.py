@@ -77,7 +77,7 @@ class Producer(msgspec.Struct, array_like=True):
         """What this stretch and a newer one say together."""
         last_ms = max(self.last_ms, newer.last_ms)
         if newer.epoch != self.epoch:
-            return Producer(newer.epoch, newer.last_sequence, newer.recent, last_ms)
+            return Producer(newer.epoch, newer.last_sequence, list(newer.recent), last_ms)
         recent = [*self.recent, *newer.recent][-RECENT_BATCHES_MAX:]
         last_sequence = newer.last_sequence if newer.recent else self.last_sequence
         return Producer(self.epoch, last_sequence, recent, last_ms)

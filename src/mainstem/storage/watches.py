@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from mainstem.model.errors import UnknownLog
@@ -9,6 +10,8 @@ from mainstem.storage.contract import LogEnd, WatchCallback
 from mainstem.storage.log_state import LogState
 
 DELETED = LogEnd(-1, -1)
+
+log_output = logging.getLogger("mainstem.storage")
 
 
 class WatchHandle:
@@ -67,4 +70,8 @@ class WatchHandle:
         moved = self._moved
         if moved and self._callback is not None:
             self._moved = {}
-            self._callback(moved)
+            try:
+                self._callback(moved)
+            except Exception:
+                # One watcher's bug must not keep the others, and the answers behind them, waiting.
+                log_output.exception("a watch callback failed")

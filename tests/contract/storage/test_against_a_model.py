@@ -110,7 +110,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.run(self.engine.close())
-        shutil.rmtree(self.directory, ignore_errors=True)
+        shutil.rmtree(self.directory)  # fails when something is still written after closing
 
     def run(self, coroutine):
         async def bounded():
