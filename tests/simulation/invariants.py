@@ -249,6 +249,13 @@ class ReadsAreWhole(Invariant):
             progress = count > 0 or offset >= result.end or not max_bytes
         cls.require(progress, f"log {log.id} gives nothing at {offset} although it ends at {result.end}")
 
+    @classmethod
+    def check_size(cls, log: LogModel, result: ReadResult) -> None:
+        """The size of a log of which nothing was ever removed."""
+        size = sum(len(batch.data) for batch in log.batches if batch.next <= result.end)
+        right = size == result.stored_bytes or log.compacted
+        cls.require(right, f"log {log.id} is said to have {result.stored_bytes} bytes, and has {size}")
+
 
 class PositionsAreFound(Invariant):
     """`offset_at` finds the edge, the time or the key that is there, and nothing that is not."""

@@ -278,8 +278,8 @@ class LogModel:
 
     @property
     def stable(self) -> int:
-        """The last stable offset."""
-        return min(self.open.values(), default=self.end)
+        """The last stable offset; never below the start."""
+        return max(self.start, min(self.open.values(), default=self.end))
 
     def note(self, ordinal: int) -> None:
         """Remember the ends after a Commit."""

@@ -263,7 +263,8 @@ class ReferenceEngine:
         aborted = [
             Aborted(a.producer, a.first, a.last) for a in known.aborted if a.last >= offset and a.first < next_offset
         ]
-        return Answer.of(ReadResult(batches, known.start, known.end, known.stable, next_offset, aborted))
+        stored_bytes = sum(len(batch.data) for batch in known.batches)
+        return Answer.of(ReadResult(batches, known.start, known.end, known.stable, next_offset, aborted, stored_bytes))
 
     def offset_at(self, log: int, place: Place) -> Answer[Found]:
         known = self.visible.logs.get(log)

@@ -191,6 +191,7 @@ class World:
         ranks = [default] if sent.state or sent.changes else [0]
         written = [batch.log for place, batch in enumerate(sent.appends) if place not in outcome.repeated]
         written += [refer.log for refer in sent.refers if refer.append not in outcome.repeated]
+        written += [change.log for change in sent.changes]
         for log_id in written:
             log = self.model.find(log_id)
             if log is not None:
@@ -424,6 +425,8 @@ class World:
                 invariant.broken(f"{what} shows {ends}; possible were {facts}")
             self._see_start(watched, result.start)
             self.shown(log, fact.ordinal, what)
+            if not self._loose(watched) and fact.start == 0:
+                ReadsAreWhole.check_size(watched, result)
             self._check_batches(watched, offset, max_bytes, result, fact)
 
     def _check_batches(self, log: LogModel, offset: int, max_bytes: int, result: ReadResult, fact: LogFact) -> None:

@@ -28,8 +28,8 @@ producer ends it. `read` answers the last stable offset and the aborted ranges w
 *Typed refusals.* Bad input is answered by a member of `model.errors` in its own place; nothing else in the list or in the same
 group suffers.
 
-An engine is used from one thread (the event loop's) and never blocks it. How it is opened is its own business; `close` takes no more
-commits, finishes those under way, and answers when nothing touches the store any more.
+An engine is used from one thread (the event loop's) and never blocks it. How it is opened is its own business; `close` takes no
+more commits, finishes those under way, and answers when nothing touches the store any more.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class ReadResult(msgspec.Struct, frozen=True, gc=False):
     start: int
     end: int
     stable: int
-    """The last stable offset: below it no transaction is open."""
+    """The last stable offset: below it no transaction is open. Never below the start."""
     next_offset: int
     """Where to go on: above the last batch given, also where compaction left a gap."""
     aborted: Sequence[Aborted] = ()

@@ -58,6 +58,7 @@ class LedgerEngine:
         self._refusal: MainstemError | None = None
         """Why every commit is refused at present, if it is: failed, closed, or merging is too far behind."""
         ledger.on_deleted = self._forget_log
+        ledger.on_trimmed = self._trimmed
         self._touched: list[WatchHandle] = []
 
     # The contract
@@ -233,6 +234,11 @@ class LedgerEngine:
         for handle in state.watchers or ():
             if handle.note(state):
                 self._touched.append(handle)
+
+    def _trimmed(self, state: LogState) -> None:
+        """The start of a log has moved, and with it perhaps its last stable offset."""
+        if state.watchers is not None and state.transactions is not None:
+            self._note(state)
 
     def _forget_log(self, state: LogState) -> None:
         for handle in state.watchers or ():

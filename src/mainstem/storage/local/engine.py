@@ -92,7 +92,6 @@ class LocalEngine(LedgerEngine):
         self._place = 0
         """Where the batches of the group that is being shown lie."""
         self._closed: Answer[None] | None = None
-        ledger.on_trimmed = self._trimmed
         self._take_over(recovered)
         self.writer = WalWriter(
             disk=disk,
@@ -333,6 +332,7 @@ class LocalEngine(LedgerEngine):
         state.bytes = sum(stretch.size for stretch in self.files.stretches(state, start) if stretch.next > start)
 
     def _trimmed(self, state: LogState) -> None:
+        super()._trimmed(state)
         self.trims += 1
         self.measure(state)
 
