@@ -49,7 +49,6 @@ class History:
         self._batches: dict[tuple[int, int, int, int], SentBatch] = {}
         """Log, producer, epoch, first sequence -> what was sent: for repeating it."""
         self._actions = [name for name, weight in temper.weights.items() for _ in range(weight)]
-        self._fill_actions = 0
 
     def run(self) -> None:
         """All of it, to a last crash and a last look at everything."""
@@ -465,7 +464,6 @@ class History:
         kinds: tuple[Operation, ...] = ("read", "write", "sync", "name", "sync_directory")
         kind = self._rng.choice(kinds)
         self._world.note("the next %s fails", kind)
-        self._world.faulty = True
         self._world.disk.arm(kind, self._rng.randint(1, 5))
 
     def _do_fill(self) -> None:

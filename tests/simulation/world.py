@@ -134,8 +134,6 @@ class World:
         """Whether there is little room, or the engine was not told yet that there is more."""
         self.pressed = False
         """Whether the disk was ever so full that data may go before its time."""
-        self.faulty = False
-        """Whether errors of the disk were injected into this incarnation."""
         self._open_engine = open_engine
         self._run_merge = run_merge
         self.runtime: SimulatedRuntime
@@ -644,7 +642,7 @@ class World:
         self.outstanding.clear()
         self.watchers.clear()
         self.leases.clear()
-        self.failed = self.closing = self.faulty = self.full = False
+        self.failed = self.closing = self.full = False
         disk = self.disk
         disk.heal()
         merge = self._run_merge

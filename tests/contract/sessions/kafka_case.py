@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.errors import UnknownProducer
 from mainstem.broker.log import Answer, Commit, CommitResult, Committed, LogEnd, ReadResult
 from mainstem.broker.topics import Topic
 from mainstem.coordination.catalog import TopicEntry
@@ -39,6 +40,13 @@ class StubTopics:
         return {"t": TOPIC}
 
 
+class StubTransactions:
+    """There are none."""
+
+    def admit(self, name: str, *_: object, **options: object) -> Commit:
+        raise UnknownProducer(name)
+
+
 class StubTimer:
     def cancel(self) -> None: ...
 
@@ -65,6 +73,7 @@ class StubBroker:
 
     def __init__(self) -> None:
         self.topics = StubTopics()
+        self.transactions = StubTransactions()
         self.clock = StubClock()
         self.cluster_id = "cluster"
 

@@ -1,6 +1,6 @@
 """Every protocol's session, as the contract suite needs it. A new adapter adds a case here."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from mainstem.protocols.http.codec import Request, Response
@@ -9,6 +9,7 @@ from mainstem.protocols.http.handlers.routes import Routes
 from mainstem.protocols.http.session import Handle, HttpSession, HttpSettings, Respond
 from mainstem.transport.session import Session, Wake
 from tests.contract.sessions import kafka_case
+from tests.unit.protocols.http.fixed_operations import FixedOperations
 
 
 class Case(NamedTuple):
@@ -28,34 +29,17 @@ class Case(NamedTuple):
     """Whether the protocol has no words for what is too large, and closes."""
 
 
-class FixedOperations:
-    """A server that is always the same."""
-
-    def version(self) -> str:
-        return "0"
-
-    def condition(self) -> str:
-        return "ready"
-
-    def advertised(self) -> Mapping[str, list[str]]:
-        return {"http": ["127.0.0.1:8282"]}
-
-    def metrics(self) -> tuple[bytes, str]:
-        return b"metric 1\n", "text/plain"
-
-
 def http_routes() -> Routes:
-    handlers = OperationsHandlers(FixedOperations())
-    return Routes({"/health": {"GET": handlers.health}, "/metrics": {"GET": handlers.metrics}})
+    return Routes(OperationsHandlers(FixedOperations()).routes(), spawn=lambda work: work.close())
 
 
 HTTP_SETTINGS = HttpSettings(head_bytes_max=512, body_bytes_max=100)
 HTTP_CONVERSATION = (
     b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"
-    b"HEAD /metrics HTTP/1.1\r\nHost: a\r\n\r\n"
+    b"HEAD /ready HTTP/1.1\r\nHost: a\r\n\r\n"
     b"POST /health HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"
     b"PUT /nowhere HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
-    b"GET /metrics?x=y HTTP/1.1\r\nHost: a\r\n\r\n"
+    b"GET /ready?x=y HTTP/1.1\r\nHost: a\r\n\r\n"
 )
 HTTP_OVERSIZE = (
     b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 101\r\n\r\n",

@@ -52,14 +52,20 @@ def _may_be_due(config: LogConfig, state: LogState, now_ms: int) -> bool:
 
 
 def _retained(engine: LocalEngine, state: LogState, now_ms: int) -> int:
-    config = state.config
+    config, visible_start = state.config, state.visible_start
+    first = next(engine.files.stretches(state, visible_start), None)
+    # Of a stretch that begins below the start nobody knows how much is left: it counts as nothing, so that never too much goes.
+    partial = first.size if first is not None and first.first < visible_start else 0
     start = retained_start(
         config,
         start=state.start,
         floor=state.floor,
         end=state.stable,
-        total_bytes=state.bytes,
-        stretches=((s.next, s.size, s.time) for s in engine.files.stretches(state, state.visible_start)),
+        total_bytes=state.bytes - partial,
+        stretches=(
+            (s.next, 0 if s.first < visible_start else s.size, s.time)
+            for s in engine.files.stretches(state, visible_start)
+        ),
         now_ms=now_ms,
     )
     if config.retention_ms is not None:
