@@ -87,6 +87,7 @@ class LocalEngine(LedgerEngine):
         self._reader = Reader(runtime, settings, self.files, self._cache)
         self._failure_callbacks: list[Callable[[BaseException], None]] = []
         self._proof_timer: Timer | None = None
+        self._to_measure: list[LogState] = []
         self._proof_due = False
         self._last_group = 0.0
         self._place = 0
@@ -247,6 +248,13 @@ class LocalEngine(LedgerEngine):
         for buffer in group.body:
             self._cache.put(place, buffer)
             place += len(buffer)
+        self._show_places(group)
+        # Only now: batches below the new start may be of the group that trims.
+        for state in self._to_measure:
+            self.measure(state)
+        self._to_measure.clear()
+
+    def _show_places(self, group: PendingGroup) -> None:
         if group.refs:
             self._show_with_refs(group)
             return
@@ -334,7 +342,7 @@ class LocalEngine(LedgerEngine):
     def _trimmed(self, state: LogState) -> None:
         super()._trimmed(state)
         self.trims += 1
-        self.measure(state)
+        self._to_measure.append(state)
 
     def _forget_log(self, state: LogState) -> None:
         super()._forget_log(state)
