@@ -26,7 +26,7 @@ def retained_start(
     if not config.delete or (config.retention_ms is None and config.retention_bytes is None):
         return new_start
     expired_before = None if config.retention_ms is None else now_ms - config.retention_ms
-    excess = 0 if config.retention_bytes is None else total_bytes - config.retention_bytes
+    excess = -1 if config.retention_bytes is None else total_bytes - config.retention_bytes
     hold = config.acknowledged == "hold"
     for next_offset, size, time in stretches:
         too_old = expired_before is not None and time < expired_before
