@@ -108,7 +108,7 @@ def test_a_request_in_flight_is_finished_and_told_that_it_is_the_last(tmp_path: 
             assert get(address, "/health")[0] == 200  # by now the beginning was received
             program.signal(signal.SIGTERM)
             wait_refused(host, int(port))
-            client.sendall(b"Host: a\r\n\r\n")
+            client.sendall(b"Host: localhost\r\n\r\n")
             reply = b""
             while part := client.recv(65536):
                 reply += part

@@ -1,10 +1,12 @@
 """The broker: what every protocol adapter is given.
 
-    publish     commit batches (and state) to logs
-    read, find  batches and positions
-    watch       be told when logs grow
-    topics      administer topics
-    producers   identities of idempotent producers
+    publish       commit batches (and state) to logs
+    read, find    batches and positions
+    watch         be told when logs grow
+    topics        administer topics
+    producers     identities of idempotent producers
+    groups        members that share partitions, and how far they have come
+    transactions  batches and offsets that count together
 
 Publishing and reading are the engine's own methods, not wrapped: on the hot path a call costs as much as a check.
 """
@@ -15,8 +17,11 @@ import base64
 import os
 
 from mainstem.broker.clock import Clock
+from mainstem.broker.directed_groups import DirectedGroups
+from mainstem.broker.groups import Groups
 from mainstem.broker.producers import Producers
 from mainstem.broker.topics import Topics
+from mainstem.broker.transactions import Transactions
 from mainstem.coordination import catalog as catalogs
 from mainstem.coordination import producer_ids
 from mainstem.coordination.catalog import Catalog
@@ -32,6 +37,9 @@ class Broker:
         self.cluster_id = catalog.cluster_id
         self.topics = Topics(engine, catalog)
         self.producers = Producers(engine, ids)
+        self.directed_groups = DirectedGroups(engine, clock, self.topics.named())
+        self.groups = Groups(engine, clock, catalog.by_id, self.directed_groups)
+        self.transactions = Transactions(engine, clock, self.producers, self.groups, catalog.by_id)
         self.publish = engine.commit
         self.read = engine.read
         self.find = engine.offset_at
@@ -53,4 +61,8 @@ class Broker:
         ids = ProducerIds()
         for key, value in (await engine.load(producer_ids.SCOPE)).entries.items():
             ids.replay(key, value)
-        return cls(engine, clock, catalog, ids)
+        broker = cls(engine, clock, catalog, ids)
+        await broker.directed_groups.load()
+        await broker.groups.load()
+        await broker.transactions.load()
+        return broker

@@ -9,6 +9,7 @@ PeerError
 |   |-- UnknownGroup, GroupNotEmpty, GroupInUse, InvalidGroupName, InconsistentProtocol, GroupFull
 |   |-- UnknownMember, MemberIdRequired, FencedInstance
 |   |-- StaleGeneration, RebalanceUnderWay, InvalidSessionTimeout
+|   |-- FencedMember, StaleMember, InstanceInUse, UnknownAssignor
 |   `-- OffsetNoteTooLarge
 `-- TransactionError
     |-- FencedProducer, StaleProducerEpoch, UnknownProducer
@@ -98,6 +99,22 @@ class RebalanceUnderWay(GroupError):
 
 class InvalidSessionTimeout(GroupError):
     """Shorter or longer than allowed."""
+
+
+class FencedMember(GroupError):
+    """The member's epoch is not the one that it was told: it must join anew."""
+
+
+class StaleMember(GroupError):
+    """The member's epoch is not current: it should learn the current one and try again."""
+
+
+class InstanceInUse(GroupError):
+    """The static member of this name is in the group and has not left."""
+
+
+class UnknownAssignor(GroupError):
+    """There is no such way of assigning."""
 
 
 class OffsetNoteTooLarge(GroupError):

@@ -7,6 +7,7 @@ name, because a promise that is silently dropped is found in the worst moment.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias
 
@@ -35,8 +36,14 @@ class TopicOption(msgspec.Struct, frozen=True):
     text: str
 
 
+_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
+"""What Java reads as a number; Python would take more."""
+
+
 def _integer(low: int, high: int) -> Callable[[str], int]:
     def check(value: str) -> int:
+        if _NUMBER.fullmatch(value) is None:
+            raise ValueError("must be a whole number")
         number = int(value)
         if not low <= number <= high:
             raise ValueError(f"must be between {low} and {high}")

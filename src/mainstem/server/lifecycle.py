@@ -117,9 +117,19 @@ class Server:
         )
         chunks = ChunkPool()
         for name, addresses in self._settings.listen.items():
+            self._check(name, [address.host for address in addresses])
             open_session = functools.partial(self._open_session, name)
             self._listeners += [Listener(name, address, open_session, limits, chunks) for address in addresses]
         self._operations.listeners = self._listeners
+
+    def _check(self, name: str, hosts: list[str]) -> None:
+        """Refuse what an adapter cannot serve before anything is taken."""
+        check = REGISTERED[name].check
+        if check is not None and hosts:
+            try:
+                check(self._settings.protocols[name], hosts)
+            except ValueError as error:
+                raise StartRefused(str(error)) from None
 
     def _open_session(self, name: str, wake: Wake) -> Session:
         """Adapters come after the listeners, which take their ports before storage is touched."""

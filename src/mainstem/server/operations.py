@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import enum
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client import ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
-from prometheus_client.registry import Collector
 
 from mainstem.transport.address import Address
 
@@ -37,9 +35,7 @@ class ServerOperations:
         self.engine: object | None = None
         self._advertise = advertise
         self._version = version("mainstem")
-        self._registry = CollectorRegistry()
-        ProcessCollector(registry=self._registry)
-        self._registry.register(_ServerCollector(self))
+        self._process = ProcessCollector(registry=None)
 
     def version(self) -> str:
         """Of this program."""
@@ -61,29 +57,20 @@ class ServerOperations:
                 addresses.append(str(address))
         return told
 
-    def metrics(self) -> tuple[bytes, str]:
-        """Everything measured, in the Prometheus text format."""
-        return generate_latest(self._registry), CONTENT_TYPE_PLAIN_0_0_4
+    def storage(self) -> dict[str, float]:
+        """Measurements of the storage engine, by name."""
+        measure: Callable[[], dict[str, float]] | None = getattr(self.engine, "metrics", None)
+        return {} if measure is None else measure()
 
-
-class _ServerCollector(Collector):
-    """Reads the counters where they are kept: counting costs an addition, and no lock."""
-
-    def __init__(self, operations: ServerOperations) -> None:
-        self._operations = operations
-
-    def describe(self) -> Iterable[Metric]:
-        """None: asking would collect."""
-        return ()
-
-    def collect(self) -> Iterable[Metric]:
-        """All, now."""
+    def measure(self) -> Iterable[Metric]:
+        """All measurements, now. Read where they are kept: counting costs an addition, and no lock."""
+        yield from self._process.collect()
         yield from self._listeners()
         yield from self._engine()
         info = GaugeMetricFamily("mainstem_info", "Version of the broker", labels=["version"])
-        info.add_metric([self._operations.version()], 1)
+        info.add_metric([self._version], 1)
         yield info
-        ready = float(self._operations.state is Condition.READY)
+        ready = float(self.state is Condition.READY)
         yield GaugeMetricFamily("mainstem_ready", "Whether clients are served", value=ready)
 
     def _listeners(self) -> Iterable[Metric]:
@@ -100,7 +87,7 @@ class _ServerCollector(Collector):
                 ("sent_bytes", "sent_bytes", "Bytes sent to clients"),
             )
         }
-        for listener in self._operations.listeners:
+        for listener in self.listeners:
             values = [listener.name, str(listener.address)]
             connections.add_metric(values, listener.connections)
             for name, counter in counters.items():
@@ -109,9 +96,6 @@ class _ServerCollector(Collector):
         yield from counters.values()
 
     def _engine(self) -> Iterable[Metric]:
-        measure = getattr(self._operations.engine, "metrics", None)
-        if measure is None:
-            return
-        for name, value in measure().items():
+        for name, value in self.storage().items():
             family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
             yield family(f"mainstem_engine_{name}", f"Storage engine: {name.replace('_', ' ')}", value=value)

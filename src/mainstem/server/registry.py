@@ -37,10 +37,12 @@ class Registration(msgspec.Struct, frozen=True):
     settings: type[msgspec.Struct]
     """Its section of the settings; every field has a default."""
     connect: Connect
+    check: Callable[[Any, list[str]], None] | None = None
+    """Whether it can and may be served on these hosts with its settings. Raises ValueError."""
 
 
 def _connect_http(services: Services, settings: msgspec.Struct) -> OpenSession:
-    return http.HttpAdapter(cast(HttpSettings, settings), services.operations).open_session
+    return http.HttpAdapter(cast(HttpSettings, settings), services.broker, services.operations).open_session
 
 
 def _connect_kafka(services: Services, settings: msgspec.Struct) -> OpenSession:
@@ -50,8 +52,8 @@ def _connect_kafka(services: Services, settings: msgspec.Struct) -> OpenSession:
 REGISTERED: dict[str, Registration] = {
     registration.name: registration
     for registration in (
-        Registration(kafka.NAME, (kafka.DEFAULT_PORT,), KafkaSettings, _connect_kafka),
-        Registration(http.NAME, (http.DEFAULT_PORT,), HttpSettings, _connect_http),
+        Registration(kafka.NAME, (kafka.DEFAULT_PORT,), KafkaSettings, _connect_kafka, kafka.check_listening),
+        Registration(http.NAME, (http.DEFAULT_PORT,), HttpSettings, _connect_http, http.check_listening),
     )
 }
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.clients.kafka.serving import Broker, serving
+from tests.clients.kafka.serving import QUICK_GROUPS, Broker, serving
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with serving(tmp_path_factory.mktemp("kafka") / "data") as running:
+    with serving(tmp_path_factory.mktemp("kafka") / "data", *QUICK_GROUPS) as running:
         yield running

@@ -16,13 +16,13 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.clients.kafka.serving import PATIENCE_S, Broker, collect, serving
+from tests.clients.kafka.serving import PATIENCE_S, QUICK_RETURN, Broker, collect, serving
 
 pytestmark = pytest.mark.conformance
 
 
 def admin(broker: Broker) -> AdminClient:
-    return AdminClient({"bootstrap.servers": broker.address})
+    return AdminClient({"bootstrap.servers": broker.address, **QUICK_RETURN})
 
 
 def create(broker: Broker, name: str, partitions: int = 1, **config: str) -> None:
@@ -39,7 +39,7 @@ def produce(broker: Broker, topic: str, messages: list[dict[str, Any]], **config
         assert error is None, error
         delivered.append(message)
 
-    producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 1, **config})
+    producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 1, **QUICK_RETURN, **config})
     for message in messages:
         producer.produce(topic, on_delivery=note, **message)
         producer.poll(0)
@@ -49,7 +49,7 @@ def produce(broker: Broker, topic: str, messages: list[dict[str, Any]], **config
 
 
 def read(broker: Broker, topic: str, count: int, partitions: int = 1, **config: object) -> list[Message]:
-    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "unused", **config})
+    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "unused", **QUICK_RETURN, **config})
     consumer.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for index in range(partitions)])
     try:
         messages = collect(lambda: consumer.consume(1000, 0.25), count)
@@ -173,7 +173,13 @@ def test_nothing_acknowledged_is_lost_by_kill(tmp_path: Path) -> None:
                 acknowledged.add(int(message.value() or b""))
 
         producer = Producer(
-            {"bootstrap.servers": broker.address, "enable.idempotence": True, "linger.ms": 1, "retry.backoff.ms": 20}
+            {
+                "bootstrap.servers": broker.address,
+                "enable.idempotence": True,
+                "linger.ms": 1,
+                "retry.backoff.ms": 20,
+                **QUICK_RETURN,
+            }
         )
         number = 0
         for _ in range(3):

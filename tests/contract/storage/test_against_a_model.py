@@ -71,7 +71,7 @@ class ModelLog(msgspec.Struct):
 
     @property
     def stable(self) -> int:
-        return min([self.end, *self.open.values()])
+        return max(self.start, min([self.end, *self.open.values()]))
 
     def store(self, content: bytes, times: list[int], keys: list[bytes | None]) -> int:
         base = self.end

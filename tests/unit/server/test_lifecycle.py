@@ -32,7 +32,7 @@ class Running:
 
     async def get(self, path: str, address: Address | None = None) -> tuple[int, str]:
         reader, writer = await asyncio.open_connection(*(address or self.addresses()[0]))
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         return await read_reply(reader, writer)
 
 
@@ -63,6 +63,9 @@ async def serving(
             running.server.stop()
             running.server.stop()
             await running.task
+
+
+OPEN = ("http.anybody_from_anywhere=true",)
 
 
 def runs(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
@@ -104,7 +107,7 @@ async def test_a_request_that_has_begun_is_finished_and_told_of_the_end() -> Non
         writer.write(b"GET /ready HTTP/1.1\r\nHo")
         assert (await running.get("/ready"))[0] == 200  # the half request was received before this one
         running.server.stop()
-        writer.write(b"st: a\r\n\r\n")
+        writer.write(b"st: localhost\r\n\r\n")
         status, body = await read_reply(reader, writer)
         assert status == 503
         assert "draining" in body
@@ -196,7 +199,14 @@ async def test_every_taken_port_is_named_and_storage_is_not_opened() -> None:
 @runs
 async def test_an_address_that_is_not_ours_refuses_the_start() -> None:
     with pytest.raises(StartRefused, match=r"cannot listen on http=192\.0\.2\.1:1"):
-        async with serving(listen=("http=192.0.2.1:1",)):
+        async with serving(listen=("http=192.0.2.1:1",), assignments=OPEN):
+            pass
+
+
+@runs
+async def test_http_beyond_this_machine_must_be_asked_for_by_name() -> None:
+    with pytest.raises(StartRefused, match=r"http\.anybody_from_anywhere=true"):
+        async with serving(listen=("http=0.0.0.0:0",)):
             pass
 
 
@@ -215,7 +225,7 @@ async def test_metrics_have_process_listeners_and_engine() -> None:
 
 @runs
 async def test_what_is_advertised_is_never_a_wildcard() -> None:
-    async with serving(listen=("http=0.0.0.0:0",)) as running:
+    async with serving(listen=("http=0.0.0.0:0",), assignments=OPEN) as running:
         address = Address("127.0.0.1", running.addresses()[0].port)
         _, body = await running.get("/ready", address)
         assert "0.0.0.0" not in body

@@ -2,36 +2,75 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterable
 from email.utils import formatdate
+from typing import Any
 
+from mainstem.broker.broker import Broker
+from mainstem.protocols.http.handlers.group_lag import GroupLag
+from mainstem.protocols.http.handlers.groups import GroupHandlers
+from mainstem.protocols.http.handlers.hosts import HostCheck, is_this_machine
+from mainstem.protocols.http.handlers.lag import LagMeter
+from mainstem.protocols.http.handlers.loop_delay import LoopDelay
+from mainstem.protocols.http.handlers.measurements import MeasurementHandlers
+from mainstem.protocols.http.handlers.node import NodeHandlers
 from mainstem.protocols.http.handlers.operations import Operations, OperationsHandlers
-from mainstem.protocols.http.handlers.routes import Routes
+from mainstem.protocols.http.handlers.routes import Routes, Spawn
+from mainstem.protocols.http.handlers.topics import TopicHandlers
 from mainstem.protocols.http.session import HttpSession, HttpSettings
 
 NAME = "http"
 DEFAULT_PORT = 8282
 
 
+def check_listening(settings: HttpSettings, hosts: Iterable[str]) -> None:
+    """Whether it is safe to listen there: whoever can connect can delete topics. Raises ValueError."""
+    for host in hosts:
+        if not settings.anybody_from_anywhere and not is_this_machine(host):
+            raise ValueError(
+                f"http would be open to anybody who reaches {host}: put a proxy that knows its users in front, "
+                "or set http.anybody_from_anywhere=true"
+            )
+
+
 class HttpAdapter:
     """Opens a session per connection."""
 
-    def __init__(self, settings: HttpSettings, operations: Operations) -> None:
-        handlers = OperationsHandlers(operations)
+    def __init__(
+        self, settings: HttpSettings, broker: Broker, operations: Operations, spawn: Spawn | None = None
+    ) -> None:
         self._settings = settings
-        self._routes = Routes(
-            {
-                "/health": {"GET": handlers.health},
-                "/ready": {"GET": handlers.ready},
-                "/metrics": {"GET": handlers.metrics},
-            }
-        )
+        self._operations = operations
+        self._tasks: set[asyncio.Task[None]] = set()
+        meter = LagMeter(broker)
+        group_lag = GroupLag(broker, meter)
+        node = NodeHandlers(operations, broker)
+        self.routes = [
+            *OperationsHandlers(operations).routes(),
+            *MeasurementHandlers(operations, broker, group_lag, LoopDelay(broker.clock)).routes(),
+            *node.routes(),
+            *TopicHandlers(broker, meter).routes(),
+            *GroupHandlers(broker, group_lag).routes(),
+        ]
+        node.announce(self.routes)
+        check = HostCheck(self._listening, lambda: self._operations.advertised().get(NAME, []))
+        self._handle = Routes(self.routes, spawn or self._spawn_task, check).handle
         self._date = HttpDate()
 
     def open_session(self, wake: Callable[[], None]) -> HttpSession:
         """For a new connection."""
-        return HttpSession(wake, self._settings, self._routes.handle, self._date)
+        return HttpSession(wake, self._settings, self._handle, self._date)
+
+    def _listening(self) -> list[str]:
+        return [str(listener.address) for listener in self._operations.listeners if listener.name == NAME]
+
+    def _spawn_task(self, work: Coroutine[Any, Any, None]) -> None:
+        # The loop itself holds tasks only weakly.
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
 
 class HttpDate:

@@ -1,51 +1,98 @@
-"""What is answered instead of what was asked for, each fact with its status.
+"""What is answered instead of what was asked for: each fact with its status and its stable name.
 
 HttpError
-|-- InvalidRequest     400   the bytes are not HTTP as we speak it
-|-- UnknownPath        404
-|-- MethodNotAllowed   405   carries what is allowed
-|-- RequestTimeout     408
-|-- BodyTooLarge       413
-|-- HeadTooLarge       431
-|-- InternalError      500   a bug of ours
-`-- UnsupportedVersion 505
+|-- about the bytes                 InvalidRequest 400, RequestTimeout 408, BodyTooLarge 413, HeadTooLarge 431,
+|                                   UnsupportedVersion 505
+|-- about where they were sent      UnknownPath 404, MethodNotAllowed 405, MisdirectedRequest 421
+|-- about what they say             InvalidParameter 400, InvalidContent 400, UnsupportedMediaType 415
+|-- about topics and groups         InvalidTopicName, InvalidPartitionCount, InvalidConfig, OffsetOutOfRange 400,
+|                                   UnknownTopic, UnknownPartition, UnknownGroup 404, TopicExists 409
+`-- about us                        InternalError, DiskFailure 500; StorageFull, Overloaded, Unavailable 503
+
+A name, once given, stays: programs compare it. It becomes the `type` of an RFC 9457 problem, the first line of the class's
+text its `title`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+TYPE_PREFIX = "urn:mainstem:problem:"
+
 
 class HttpError(Exception):
-    """An answer that is an error."""
+    """The request failed."""
 
     status = 500
-    code = "internal_error"
+    name = "internal-error"
+
+    @classmethod
+    def title(cls) -> str:
+        """The same for every occurrence."""
+        return (cls.__doc__ or cls.name).splitlines()[0].rstrip(".")
 
     def headers(self) -> list[tuple[str, str]]:
-        """What the status obliges us to say beside the body."""
+        """What the status obliges us to say beside the content."""
         return []
+
+    def members(self) -> dict[str, str]:
+        """What a program can use, beside the sentence for its reader."""
+        return {}
+
+
+# About the bytes
 
 
 class InvalidRequest(HttpError):
     """Not a request that can be understood."""
 
     status = 400
-    code = "invalid_request"
+    name = "invalid-request"
+
+
+class RequestTimeout(HttpError):
+    """The rest of the request did not come in time."""
+
+    status = 408
+    name = "request-timeout"
+
+
+class BodyTooLarge(HttpError):
+    """More content than is taken."""
+
+    status = 413
+    name = "body-too-large"
+
+
+class HeadTooLarge(HttpError):
+    """Request line and headers are longer than is taken."""
+
+    status = 431
+    name = "head-too-large"
+
+
+class UnsupportedVersion(HttpError):
+    """Neither HTTP/1.1 nor HTTP/1.0."""
+
+    status = 505
+    name = "unsupported-version"
+
+
+# About where they were sent
 
 
 class UnknownPath(HttpError):
     """Nothing is here."""
 
     status = 404
-    code = "unknown_path"
+    name = "unknown-path"
 
 
 class MethodNotAllowed(HttpError):
     """The path exists, for other methods."""
 
     status = 405
-    code = "method_not_allowed"
+    name = "method-not-allowed"
 
     def __init__(self, method: str, allowed: Sequence[str]) -> None:
         super().__init__(f"{method} is not allowed here")
@@ -56,33 +103,164 @@ class MethodNotAllowed(HttpError):
         return [("allow", ", ".join(self.allowed))]
 
 
-class RequestTimeout(HttpError):
-    """The rest of the request did not come in time."""
+class MisdirectedRequest(HttpError):
+    """The request was meant for another host."""
 
-    status = 408
-    code = "request_timeout"
-
-
-class BodyTooLarge(HttpError):
-    """More content than `http.body_bytes_max`."""
-
-    status = 413
-    code = "body_too_large"
+    status = 421
+    name = "misdirected-request"
 
 
-class HeadTooLarge(HttpError):
-    """Request line and headers are longer than `http.head_bytes_max`."""
+# About what they say
 
-    status = 431
-    code = "head_too_large"
+
+class InvalidParameter(HttpError):
+    """A parameter of the path or the query cannot be."""
+
+    status = 400
+    name = "invalid-parameter"
+
+    def __init__(self, detail: str, parameter: str) -> None:
+        super().__init__(detail)
+        self.parameter = parameter
+
+    def members(self) -> dict[str, str]:
+        """Which one."""
+        return {"parameter": self.parameter}
+
+
+class InvalidContent(HttpError):
+    """The content is not what the path takes."""
+
+    status = 400
+    name = "invalid-content"
+
+    def __init__(self, detail: str, pointer: str = "") -> None:
+        super().__init__(detail)
+        self.pointer = pointer
+
+    def members(self) -> dict[str, str]:
+        """Where: a JSON pointer (RFC 6901) into the content."""
+        return {"pointer": self.pointer}
+
+
+class UnsupportedMediaType(HttpError):
+    """The content is of another type than the path takes."""
+
+    status = 415
+    name = "unsupported-media-type"
+
+    def headers(self) -> list[tuple[str, str]]:
+        """RFC 9110, 15.5.16."""
+        return [("accept", "application/json")]
+
+
+# About topics and groups
+
+
+class InvalidTopicName(HttpError):
+    """The name cannot be a topic's."""
+
+    status = 400
+    name = "invalid-topic-name"
+
+
+class InvalidPartitionCount(HttpError):
+    """Not a number of partitions that the topic can have."""
+
+    status = 400
+    name = "invalid-partition-count"
+
+
+class InvalidConfig(HttpError):
+    """The configuration is unknown, or its value is not kept here."""
+
+    status = 400
+    name = "invalid-config"
+
+    def __init__(self, detail: str, key: str = "") -> None:
+        super().__init__(detail)
+        self.key = key
+
+    def members(self) -> dict[str, str]:
+        """The offending key, and where it is in the content."""
+        return {"key": self.key, "pointer": f"/config/{escape_pointer(self.key)}"} if self.key else {}
+
+
+class OffsetOutOfRange(HttpError):
+    """The offset is below the start of the partition or above its end."""
+
+    status = 400
+    name = "offset-out-of-range"
+
+
+class UnknownTopic(HttpError):
+    """There is no such topic."""
+
+    status = 404
+    name = "unknown-topic"
+
+
+class UnknownPartition(HttpError):
+    """The topic has no such partition."""
+
+    status = 404
+    name = "unknown-partition"
+
+
+class UnknownGroup(HttpError):
+    """There is no such group."""
+
+    status = 404
+    name = "unknown-group"
+
+
+class TopicExists(HttpError):
+    """The name is taken."""
+
+    status = 409
+    name = "topic-exists"
+
+
+# About us
 
 
 class InternalError(HttpError):
     """A bug of ours; the log has the rest."""
 
 
-class UnsupportedVersion(HttpError):
-    """Neither HTTP/1.1 nor HTTP/1.0."""
+class DiskFailure(HttpError):
+    """The disk, or what is on it, is not as it must be."""
 
-    status = 505
-    code = "unsupported_version"
+    status = 500
+    name = "disk-failure"
+
+
+class Unavailable(HttpError):
+    """The broker is going, or coming back."""
+
+    status = 503
+    name = "unavailable"
+    retry_after_s = 5
+
+    def headers(self) -> list[tuple[str, str]]:
+        """Nothing was done; the same request may succeed later."""
+        return [("retry-after", str(self.retry_after_s))]
+
+
+class StorageFull(Unavailable):
+    """The disk is full: nothing is taken until space returns."""
+
+    name = "storage-full"
+    retry_after_s = 30
+
+
+class Overloaded(Unavailable):
+    """More waits to be written than is allowed."""
+
+    name = "overloaded"
+    retry_after_s = 1
+
+
+def escape_pointer(token: str) -> str:
+    """One step of a JSON pointer (RFC 6901, 3)."""
+    return token.replace("~", "~0").replace("/", "~1")

@@ -38,6 +38,8 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Content of one request."""
     request_timeout_ms: int = 30_000
     """From the first byte of a request to its last."""
+    anybody_from_anywhere: bool = False
+    """Listen beyond this machine, though HTTP knows no users; otherwise the broker does not start."""
 
 
 class State(enum.Enum):

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+import ipaddress
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.groups import GroupRules
+from mainstem.protocols.kafka.handlers.authentication import AuthenticationHandlers
 from mainstem.protocols.kafka.handlers.cluster import ClusterHandlers
 from mainstem.protocols.kafka.handlers.configs import ConfigHandlers
+from mainstem.protocols.kafka.handlers.consumer_groups import ConsumerGroupHandlers
 from mainstem.protocols.kafka.handlers.fetch import FetchHandler
+from mainstem.protocols.kafka.handlers.group_offsets import GroupOffsetHandlers
+from mainstem.protocols.kafka.handlers.groups import GroupHandlers
 from mainstem.protocols.kafka.handlers.positions import PositionHandlers
 from mainstem.protocols.kafka.handlers.produce import ProduceHandler
 from mainstem.protocols.kafka.handlers.producers import ProducerHandlers
 from mainstem.protocols.kafka.handlers.requests import Requests, Served, Spawn
 from mainstem.protocols.kafka.handlers.topics import TopicHandlers
+from mainstem.protocols.kafka.handlers.transaction_listing import TransactionListingHandlers
+from mainstem.protocols.kafka.handlers.transactions import TransactionHandlers
 from mainstem.protocols.kafka.mapping import Endpoint
 from mainstem.protocols.kafka.session import KafkaSession, KafkaSettings
 
@@ -29,6 +38,46 @@ class Operations(Protocol):
         """The addresses clients are told, by listener name."""
 
 
+class SettingsUnusable(ValueError):
+    """What was set cannot be served."""
+
+
+def read_password(settings: KafkaSettings) -> str:
+    """The first line of the password file. Raises SettingsUnusable."""
+    if settings.password_file is None:
+        raise SettingsUnusable("kafka.user needs kafka.password_file")
+    try:
+        lines = Path(settings.password_file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsUnusable(f"kafka.password_file cannot be read: {error}") from None
+    if not lines or not lines[0]:
+        raise SettingsUnusable("kafka.password_file is empty")
+    return lines[0]
+
+
+def check_listening(settings: KafkaSettings, hosts: Iterable[str]) -> None:
+    """Whether it is safe to listen there. Raises SettingsUnusable."""
+    if settings.password_file is not None and settings.user is None:
+        raise SettingsUnusable("kafka.password_file needs kafka.user")
+    if settings.user is not None:
+        read_password(settings)
+        return
+    for host in hosts:
+        if not settings.anybody_from_anywhere and not is_loopback(host):
+            raise SettingsUnusable(
+                f"kafka would be open to anybody who reaches {host}: set kafka.user and kafka.password_file, "
+                "or kafka.anybody_from_anywhere=true"
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 class KafkaAdapter:
     """Opens a session per connection."""
 
@@ -38,6 +87,17 @@ class KafkaAdapter:
         self._settings = settings
         self._operations = operations
         self._tasks: set[asyncio.Task[None]] = set()
+        broker.groups.govern(
+            GroupRules(
+                members_max=settings.group_members_max,
+                session_timeout_ms_min=settings.group_session_timeout_ms_min,
+                session_timeout_ms_max=settings.group_session_timeout_ms_max,
+                initial_delay_ms=settings.group_initial_delay_ms,
+                offsets_retention_ms=settings.offsets_retention_ms,
+                offset_note_bytes_max=settings.offset_metadata_bytes_max,
+            )
+        )
+        broker.directed_groups.govern(settings.group_members_max, settings.consumer_group_session_timeout_ms)
         cluster = ClusterHandlers(broker, settings, self._advertised)
         served: dict[int, Served] = {
             **cluster.apis(),
@@ -45,10 +105,21 @@ class KafkaAdapter:
             **TopicHandlers(broker, settings).apis(),
             **ConfigHandlers(broker, settings).apis(),
             **ProducerHandlers(broker).apis(),
+            **TransactionHandlers(broker).apis(),
+            **TransactionListingHandlers(broker).apis(),
+            **GroupHandlers(broker).apis(),
+            **GroupOffsetHandlers(broker).apis(),
+            **ConsumerGroupHandlers(broker, settings).apis(),
         }
+        if settings.user is not None:
+            served |= AuthenticationHandlers(settings.user, read_password(settings)).apis()
         cluster.announce(served)
         self._requests = Requests(
-            ProduceHandler(broker), FetchHandler(broker, settings), served, spawn or self._spawn_task
+            ProduceHandler(broker),
+            FetchHandler(broker, settings),
+            served,
+            spawn or self._spawn_task,
+            admits_anybody=settings.user is None,
         )
 
     def open_session(self, wake: Callable[[], None]) -> KafkaSession:

@@ -15,6 +15,7 @@ waiting, because the log keeps their order. Any other request begins when nothin
 from __future__ import annotations
 
 import enum
+import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -28,10 +29,18 @@ HEADER_BYTES_MIN = 8
 """API key, version and correlation id: less cannot be a request."""
 PRODUCE_KEY = 0
 
+_SIZE = struct.Struct(">i")
+
 
 class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What Kafka clients may do and cost."""
 
+    user: str | None = None
+    """Who may connect, by SASL PLAIN or SCRAM. None: anybody."""
+    password_file: str | None = None
+    """File that holds the password of the user, so that it is in no command line and no listing."""
+    anybody_from_anywhere: bool = False
+    """Listen beyond this machine even without a user."""
     request_bytes_max: int = 104_857_600
     """Largest request; a connection that announces more is closed."""
     requests_in_flight_max: int = 1_000
@@ -44,6 +53,22 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a topic that a client asks for by name is created."""
     partitions_default: int = 1
     """Partitions of a topic that does not say how many."""
+    group_members_max: int = 10_000
+    """Members of one group."""
+    group_session_timeout_ms_min: int = 6_000
+    """Shortest session that a member may ask for."""
+    group_session_timeout_ms_max: int = 1_800_000
+    """Longest session that a member may ask for."""
+    group_initial_delay_ms: int = 3_000
+    """How long the first generation of a group waits for further members; each of them prolongs it."""
+    consumer_group_session_timeout_ms: int = 45_000
+    """With the newer protocol (KIP-848): after so long without a heartbeat a member is dropped."""
+    consumer_group_heartbeat_interval_ms: int = 5_000
+    """With the newer protocol: how often members are asked to show that they live."""
+    offsets_retention_ms: int = 604_800_000
+    """How long the offsets of a group without members are kept."""
+    offset_metadata_bytes_max: int = 4_096
+    """Text that a client may store with an offset."""
 
 
 class State(enum.Enum):
@@ -66,17 +91,27 @@ TRANSITIONS: dict[State, frozenset[State]] = {
 class Reply:
     """The place of one response in the order of a connection. Filled exactly once."""
 
-    __slots__ = ("_parts", "_session", "hurry", "release", "size")
+    __slots__ = ("_hurry", "_parts", "_session", "release", "size")
 
     def __init__(self, session: KafkaSession, size: int) -> None:
         self._session = session
         self._parts: Sequence[Buffer] | None = None
         self.size = size
         """Bytes of the request."""
-        self.hurry: Callable[[], None] | None = None
-        """Set by a handler that waits for something other than the disk: answer now, the broker is going."""
+        self._hurry: Callable[[], None] | None = None
         self.release: Callable[[], None] | None = None
-        """Set by the same: the connection is gone, let go of what waits."""
+        """Set by a handler that holds something while it waits: the connection is gone, let go of it."""
+
+    def on_drain(self, hurry: Callable[[], None]) -> None:
+        """Said by a handler that waits for something other than the disk: how to make it answer now."""
+        self._hurry = hurry
+        if self._session.draining:
+            self.hurry()
+
+    def hurry(self) -> None:
+        """The broker is going: answer now."""
+        if self._hurry is not None and self._parts is None:
+            self._hurry()
 
     def send(self, *parts: Buffer) -> None:
         """The response, with its size in front; nothing where the client asked for none."""
@@ -87,6 +122,10 @@ class Reply:
     def refuse(self) -> None:
         """Close the connection instead, as Kafka does with what it cannot understand."""
         self._session.refuse()
+
+    def end(self) -> None:
+        """Close the connection after this response."""
+        self._session.end()
 
     @property
     def parts(self) -> Sequence[Buffer] | None:
@@ -101,10 +140,12 @@ Handle: TypeAlias = "Callable[[memoryview, Reply, ConnectionState], None]"
 class ConnectionState:
     """What handlers remember of a connection between two requests, and let go of when it ends."""
 
-    __slots__ = ("_owned",)
+    __slots__ = ("_owned", "is_admitted")
 
     def __init__(self) -> None:
         self._owned: dict[str, Any] = {}
+        self.is_admitted = False
+        """Whether the peer has said who it is, where that is asked for."""
 
     def get(self, name: str, make: Callable[[], Any]) -> Any:
         """What is kept under a name; made when first asked for. Has a method `close`."""
@@ -125,6 +166,7 @@ class KafkaSession:
 
     def __init__(self, wake: Callable[[], None], settings: KafkaSettings, handle: Handle) -> None:
         self.input_wanted: int | None = SIZE_BYTES
+        self.draining = False
         self._wake = wake
         self._handle = handle
         self._request_bytes_max = settings.request_bytes_max
@@ -158,7 +200,7 @@ class KafkaSession:
         finally:
             self._receiving = False
         if self._input_ended and not self._has_more:
-            self._end()
+            self.end()
         return used
 
     def take_output(self) -> list[Buffer]:
@@ -170,7 +212,7 @@ class KafkaSession:
         """No more requests; what is owed is still answered."""
         self._input_ended = True
         if not self._has_more:
-            self._end()
+            self.end()
 
     def output_paused(self) -> None:
         """Nothing is pushed here."""
@@ -183,10 +225,10 @@ class KafkaSession:
 
     def drain(self) -> None:
         """Begin nothing new; who waits for records or for others is answered now."""
-        self._end()
+        self.draining = True
+        self.end()
         for reply in list(self._replies):
-            if reply.hurry is not None and reply.parts is None:
-                reply.hurry()
+            reply.hurry()
 
     def closed(self) -> None:
         """Let go of all that waits."""
@@ -237,7 +279,7 @@ class KafkaSession:
             if left < SIZE_BYTES:
                 self.input_wanted = SIZE_BYTES
                 return position
-            size = int.from_bytes(data[position : position + SIZE_BYTES], "big", signed=True)
+            (size,) = _SIZE.unpack_from(data, position)
             if not HEADER_BYTES_MIN <= size <= self._request_bytes_max:
                 self._finish()
                 return available
@@ -267,8 +309,8 @@ class KafkaSession:
         self._handle(request, reply, self._connection)
         return True
 
-    def _end(self) -> None:
-        """Take no more requests."""
+    def end(self) -> None:
+        """Take no more requests; what is owed is still answered."""
         self._has_more = False
         self.input_wanted = None
         if self._state is State.ENDED:

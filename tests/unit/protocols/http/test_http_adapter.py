@@ -2,10 +2,8 @@
 
 from email.utils import parsedate_to_datetime
 
-from mainstem.protocols.http.adapter import HttpAdapter, HttpDate
-from mainstem.protocols.http.session import HttpSettings
-from tests.contract.sessions.driver import Driver
-from tests.contract.sessions.session_cases import FixedOperations
+from mainstem.protocols.http.adapter import HttpDate
+from tests.unit.protocols.http.http_client import Client, with_client
 
 
 def test_the_date_is_one_that_http_knows() -> None:
@@ -14,9 +12,29 @@ def test_the_date_is_one_that_http_knows() -> None:
     assert date() == date()
 
 
-def test_the_paths_of_an_operator_are_served() -> None:
-    adapter = HttpAdapter(HttpSettings(), FixedOperations())
-    for path in ("/health", "/ready", "/metrics"):
-        driver = Driver(adapter.open_session)
-        driver.feed(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
-        assert driver.output.startswith(b"HTTP/1.1 200 ")
+@with_client
+async def test_the_index_links_to_what_is_there(client: Client) -> None:
+    links = (await client.get("/"))["links"]
+    assert set(links) == {"health", "ready", "metrics", "openapi", "node", "topics", "groups"}
+    for path in links.values():
+        assert (await client.ask("GET", path)).status == 200
+        assert (await client.ask("HEAD", path)).body == b""
+
+
+@with_client
+async def test_the_node_tells_who_it_is(client: Client) -> None:
+    await client.create("a")
+    node = await client.get("/v1/node")
+    assert node == {
+        "version": "0",
+        "node_id": 1,
+        "cluster_id": client.broker.cluster_id,
+        "condition": "ready",
+        "topics": 1,
+        "groups": 0,
+        "listeners": [
+            {"name": "http", "address": "127.0.0.1:8282", "connections": 2, "received_bytes": 3, "sent_bytes": 4}
+        ],
+        "advertised": {"http": ["127.0.0.1:8282"]},
+        "storage": {"logs": 1.0},
+    }

@@ -1,85 +1,35 @@
 """HTTP as clients meet it: statuses, keep-alive, order, limits."""
 
-import json
 from collections.abc import Callable
 
-import h11
 import pytest
 
 from mainstem.protocols.http.codec import Request, Response
 from mainstem.protocols.http.errors import UnknownPath
 from mainstem.protocols.http.handlers.operations import OperationsHandlers
-from mainstem.protocols.http.handlers.routes import Routes
+from mainstem.protocols.http.handlers.routes import Call, Handler, Route, Routes
 from mainstem.protocols.http.session import HttpSession, HttpSettings, Respond
 from tests.contract.sessions.driver import Driver
-from tests.contract.sessions.session_cases import FixedOperations
+from tests.unit.protocols.http.fixed_operations import FixedOperations
+from tests.unit.protocols.http.http_client import Reply, read_replies
+from tests.unit.protocols.http.http_client import request_bytes as get
 
 DATE = "Thu, 01 Jan 1970 00:00:00 GMT"
 
 
-class Reply:
-    def __init__(self, response: h11.Response, body: bytes) -> None:
-        self.status = response.status_code
-        self.headers = {name.decode(): value.decode() for name, value in response.headers}
-        self.body = body
-
-    def json(self) -> dict[str, object]:
-        return json.loads(self.body)
-
-
-def read_replies(data: bytes, methods: list[str]) -> list[Reply]:
-    """What a client of another make understands."""
-    replies = []
-    client = h11.Connection(h11.CLIENT)
-    client.receive_data(data)
-    for method in methods:
-        client.send(h11.Request(method=method, target="/", headers=[("host", "a")]))
-        client.send(h11.EndOfMessage())
-        response = client.next_event()
-        while isinstance(response, h11.InformationalResponse):
-            response = client.next_event()
-        assert isinstance(response, h11.Response)
-        body = b""
-        while isinstance(event := client.next_event(), h11.Data):
-            body += bytes(event.data)
-        assert isinstance(event, h11.EndOfMessage)
-        replies.append(Reply(response, body))
-        if client.their_state is h11.DONE:
-            client.start_next_cycle()
-    return replies
-
-
-class Condition(FixedOperations):
-    def __init__(self, condition: str) -> None:
-        self._condition = condition
-
-    def condition(self) -> str:
-        return self._condition
-
-
 def opened(handle: Callable[[Request, Respond], None] | None = None, condition: str = "ready", **limits: int) -> Driver:
-    handlers = OperationsHandlers(Condition(condition))
-    routes = Routes(
-        {
-            "/health": {"GET": handlers.health},
-            "/ready": {"GET": handlers.ready},
-            "/metrics": {"GET": handlers.metrics},
-        }
-    )
+    routes = Routes(OperationsHandlers(FixedOperations(condition)).routes(), spawn=lambda work: work.close())
     settings = HttpSettings(**limits)
     return Driver(lambda wake: HttpSession(wake, settings, handle or routes.handle, lambda: DATE))
+
+
+def only(handler: Handler) -> Callable[[Request, Respond], None]:
+    return Routes([Route("GET", "/", handler, {200: None})], spawn=lambda work: work.close()).handle
 
 
 def ask(driver: Driver, *requests: bytes) -> list[Reply]:
     driver.feed(b"".join(requests))
     return read_replies(bytes(driver.output), [request.split(b" ", 1)[0].decode() for request in requests])
-
-
-def get(path: str, *headers: str, method: str = "GET", version: str = "1.1", body: bytes = b"") -> bytes:
-    head = [f"{method} {path} HTTP/{version}", "Host: a", *headers]
-    if body:
-        head.append(f"Content-Length: {len(body)}")
-    return "\r\n".join([*head, "", ""]).encode() + body
 
 
 def test_health_is_alive_in_any_condition() -> None:
@@ -96,15 +46,10 @@ def test_ready_follows_the_condition(condition: str, status: int) -> None:
     assert (reply.status, reply.json()["status"]) == (status, condition)
 
 
-def test_metrics_are_text() -> None:
-    (reply,) = ask(opened(), get("/metrics"))
-    assert (reply.status, reply.headers["content-type"], reply.body) == (200, "text/plain", b"metric 1\n")
-
-
 def test_an_unknown_path_is_404_and_the_connection_goes_on() -> None:
     first, second = ask(opened(), get("/nowhere"), get("/health"))
     assert first.status == 404
-    assert first.json()["error"]["code"] == "unknown_path"
+    assert first.problem == "unknown-path"
     assert second.status == 200
 
 
@@ -245,19 +190,24 @@ def test_draining_closes_after_the_request_in_flight() -> None:
 
 
 def test_a_failing_handler_is_500_and_says_nothing_of_itself(caplog: pytest.LogCaptureFixture) -> None:
-    def fail(request: Request) -> Response:
+    def fail(call: Call) -> Response:
         raise RuntimeError("secret")
 
-    driver = opened(Routes({"/": {"GET": fail}}).handle)
-    (reply,) = ask(driver, get("/"))
-    assert reply.status == 500
+    (reply,) = ask(opened(only(fail)), get("/"))
+    assert (reply.status, reply.problem) == (500, "internal-error")
     assert b"secret" not in reply.body
     assert "secret" in caplog.text
 
 
 def test_a_handler_may_refuse() -> None:
-    def refuse(request: Request) -> Response:
+    def refuse(call: Call) -> Response:
         raise UnknownPath("no such topic")
 
-    (reply,) = ask(opened(Routes({"/": {"GET": refuse}}).handle), get("/"))
-    assert (reply.status, reply.json()["error"]["message"]) == (404, "no such topic")
+    (reply,) = ask(opened(only(refuse)), get("/"))
+    assert (reply.status, reply.json()["detail"]) == (404, "no such topic")
+
+
+def test_no_content_has_no_length() -> None:
+    first, second = ask(opened(only(lambda call: None)), get("/"), get("/"))
+    assert (first.status, second.status) == (204, 204)
+    assert not {"content-length", "content-type", "transfer-encoding"} & first.headers.keys()

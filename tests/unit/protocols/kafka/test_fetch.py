@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from mainstem.broker.log import Answer, ReadResult
+from mainstem.protocols.kafka.codec.fetch import FetchRequest, PartitionFetch
+from mainstem.protocols.kafka.handlers.fetch import Fetch, Place
 from mainstem.wire.kafka import ApiKey, ErrorCode
 from mainstem.wire.record_batch import batches_in, decode_records
 from tests.unit.protocols.kafka.client import Connect, batch, with_adapter
@@ -134,3 +137,19 @@ async def test_epochs_of_the_future_are_refused(connect: Connect) -> None:
     topics = [{"topic": "t", "partitions": [wanted]}]
     response = await client.ask(ApiKey.FETCH, 12, topics=topics)
     assert response.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def test_reads_under_way_share_the_limit_of_the_answer() -> None:
+    """Reads from disk begin together: what each may bring is taken from the others before it has come."""
+    wanted = [PartitionFetch(index, 0, 1_000, -1) for index in range(6)]
+    request = FetchRequest(
+        -1, 0, 1, 2_500, committed_only=False, session_id=0, session_epoch=-1, topics=[("t", wanted)]
+    )
+    fetch = Fetch(request, 2_500, [Place(each) for each in wanted])
+    assert [fetch.reserve(place) for place in fetch.places] == [1_000, 1_000, 500, 0, 0, 0]
+    fetch.take(fetch.places[0], Answer.of(ReadResult([b"x" * 300], 0, 9, 9, 3)))
+    assert fetch.gathered_bytes == 300
+    assert fetch.reserve(fetch.places[3]) == 700
+    fetch.take(fetch.places[1], Answer.of(ReadResult([b"x" * 5_000], 0, 9, 9, 3)))
+    fetch.take(fetch.places[2], Answer.of(ReadResult([], 0, 9, 9, 3)))
+    assert fetch.reserve(fetch.places[4]) == 0, "a large batch has used up the rest"

@@ -1,20 +1,59 @@
-"""What an operator asks: is it alive, does it serve, how is it doing."""
+"""What an operator asks: is it alive, does it serve, which one is it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
-import msgspec
+from mainstem.protocols.http.codec import Response, encode_json
+from mainstem.protocols.http.handlers.routes import Call, Route
+from mainstem.protocols.http.mapping.documents import Health, Readiness
 
-from mainstem.protocols.http.codec import Request, Response
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 OK = 200
 UNAVAILABLE = 503
 
 
+class Traffic(Protocol):
+    """What went through a listener."""
+
+    @property
+    def received_bytes(self) -> int:
+        """From clients."""
+
+    @property
+    def sent_bytes(self) -> int:
+        """To clients."""
+
+
+class Listening(Protocol):
+    """A listening socket."""
+
+    @property
+    def name(self) -> str:
+        """Of the protocol."""
+
+    @property
+    def address(self) -> object:
+        """Where, as text."""
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+
+    @property
+    def traffic(self) -> Traffic:
+        """What went through it."""
+
+
 class Operations(Protocol):
     """What the server tells about itself."""
+
+    @property
+    def listeners(self) -> Sequence[Listening]:
+        """Where clients connect."""
 
     def version(self) -> str:
         """Of this program."""
@@ -25,32 +64,33 @@ class Operations(Protocol):
     def advertised(self) -> Mapping[str, list[str]]:
         """The addresses clients are told, by listener name."""
 
-    def metrics(self) -> tuple[bytes, str]:
-        """Measurements in the Prometheus text format, and its content type."""
+    def storage(self) -> Mapping[str, float]:
+        """Measurements of the storage engine, by name."""
+
+    def measure(self) -> Iterable[Metric]:
+        """All measurements that the server has of itself."""
 
 
 class OperationsHandlers:
-    """GET /health, /ready and /metrics."""
+    """GET /health and /ready: answered whatever else is not."""
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
 
-    def health(self, request: Request) -> Response:
-        """The process is alive: that it answers is the answer."""
-        return _json(OK, {"status": "alive", "version": self._operations.version()})
+    def routes(self) -> list[Route]:
+        """What is served here."""
+        return [
+            Route("GET", "/health", self.health, {OK: Health}),
+            Route("GET", "/ready", self.ready, {OK: Readiness, UNAVAILABLE: Readiness}),
+        ]
 
-    def ready(self, request: Request) -> Response:
+    def health(self, call: Call) -> Health:
+        """The process is alive: that it answers is the answer."""
+        return Health("alive", self._operations.version())
+
+    def ready(self, call: Call) -> Readiness | Response:
         """Whether to send clients here."""
         condition = self._operations.condition()
         if condition != "ready":
-            return _json(UNAVAILABLE, {"status": condition})
-        return _json(OK, {"status": condition, "advertised": self._operations.advertised()})
-
-    def metrics(self, request: Request) -> Response:
-        """For Prometheus."""
-        text, content_type = self._operations.metrics()
-        return Response(OK, text, content_type)
-
-
-def _json(status: int, value: object) -> Response:
-    return Response(status, msgspec.json.encode(value) + b"\n", headers=(("cache-control", "no-store"),))
+            return encode_json(UNAVAILABLE, Readiness(condition))
+        return Readiness(condition, dict(self._operations.advertised()))

@@ -1,42 +1,200 @@
-"""Which handler deals with a request."""
+"""The table of routes, and from a request to its handler and back.
+
+A route says all there is to say about itself: what it takes, what it answers, how it refuses. Requests are dispatched,
+taken apart and answered by this table, and the OpenAPI document is made from it: they cannot disagree.
+"""
 
 from __future__ import annotations
 
+import inspect
 import logging
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import parse_qsl, unquote
 
-from mainstem.protocols.http.codec import Request, Response, encode_error
-from mainstem.protocols.http.errors import HttpError, InternalError, MethodNotAllowed, UnknownPath
+import msgspec
+
+from mainstem.model.errors import MainstemError
+from mainstem.protocols.http.codec import Request, Response, decode_content, encode_error, encode_json
+from mainstem.protocols.http.codec.json_content import convert_parameters
+from mainstem.protocols.http.errors import (
+    HttpError,
+    InternalError,
+    InvalidParameter,
+    InvalidRequest,
+    MethodNotAllowed,
+    UnknownPath,
+)
+from mainstem.protocols.http.mapping.refusals import refusal_of
 
 log = logging.getLogger(__name__)
 
-Handler: TypeAlias = Callable[[Request], Response]
+PARAMETERS_MAX = 16
+NO_CONTENT = 204
+
+
+class Call(NamedTuple):
+    """One request, taken apart as its route says."""
+
+    path: Any = None
+    query: Any = None
+    content: Any = None
+
+
+Handler: TypeAlias = "Callable[[Call], Any | Coroutine[Any, Any, Any]]"
+"""Answers a value of the type that its route names, or a Response, or None for no content; at once or later."""
+
+Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
+"""Runs a coroutine to its end, on the broker's thread."""
+
+
+class Text:
+    """In place of a type: the answer is text, for Prometheus."""
+
+
+class Route(NamedTuple):
+    """One method of one path. The handler's name and text are those of the operation."""
+
+    method: str
+    path: str
+    """With the names of changing steps in braces: the fields of `steps`."""
+    handler: Handler
+    answers: Mapping[int, Any]
+    """What it answers by status, the usual one first; None: no content."""
+    steps: type[msgspec.Struct] | None = None
+    query: type[msgspec.Struct] | None = None
+    """None: whatever it is, it is ignored."""
+    content: type[msgspec.Struct] | None = None
+    refusals: Sequence[type[HttpError]] = ()
+
+    @property
+    def status(self) -> int:
+        """Of a request that succeeds."""
+        usual: int = next(iter(self.answers))
+        return usual
+
+
+class _Step:
+    """A place in the tree of paths."""
+
+    def __init__(self) -> None:
+        self.named: dict[str, _Step] = {}
+        self.any: tuple[str, _Step] | None = None
+        self.methods: dict[str, Route] = {}
 
 
 class Routes:
-    """Handlers by path and method. GET serves HEAD too; the codec leaves the content out."""
+    """All routes. GET serves HEAD too; the codec leaves the content out."""
 
-    def __init__(self, handlers: Mapping[str, Mapping[str, Handler]]) -> None:
-        self._handlers = handlers
+    def __init__(
+        self, routes: Sequence[Route], spawn: Spawn, check: Callable[[Request], None] = lambda request: None
+    ) -> None:
+        self._root = _Step()
+        self._spawn = spawn
+        self._check = check
+        for route in routes:
+            self._add(route)
 
     def handle(self, request: Request, respond: Callable[[Response], None]) -> None:
-        """Answer the request, in any case."""
+        """Answer the request, in any case; `check` raises for one that is not for us."""
         try:
-            response = self._find(request)(request)
-        except HttpError as error:
-            response = encode_error(error)
-        except Exception:
-            log.exception("handler failed: %s %s", request.method, request.path)
-            response = encode_error(InternalError("the request failed; the broker's log has the reason"))
+            self._check(request)
+            route, call = self._take_apart(request)
+            answer = route.handler(call)
+            if inspect.iscoroutine(answer):
+                self._spawn(self._answer_later(request, route, answer, respond))
+                return
+            response = _encode(route, answer)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client is answered
+            response = _refuse(request, error)
         respond(response)
 
-    def _find(self, request: Request) -> Handler:
-        methods = self._handlers.get(request.path)
-        if methods is None:
+    async def _answer_later(
+        self, request: Request, route: Route, answer: Coroutine[Any, Any, Any], respond: Callable[[Response], None]
+    ) -> None:
+        try:
+            response = _encode(route, await answer)
+        except Exception as error:  # noqa: BLE001
+            response = _refuse(request, error)
+        respond(response)
+
+    # The tree
+
+    def _add(self, route: Route) -> None:
+        step = self._root
+        for name in _split(route.path):
+            if name.startswith("{"):
+                step.any = step.any or (name.strip("{}"), _Step())
+                assert step.any[0] == name.strip("{}"), "one place, two names"
+                step = step.any[1]
+            else:
+                step = step.named.setdefault(name, _Step())
+        assert route.method not in step.methods, "answered twice"
+        step.methods[route.method] = route
+
+    def _take_apart(self, request: Request) -> tuple[Route, Call]:
+        given: dict[str, str] = {}
+        step = self._root
+        for name in _split(request.path):
+            if name in step.named:
+                step = step.named[name]
+            elif name and step.any is not None:
+                field, step = step.any
+                given[field] = _decode_step(name)
+            else:
+                raise UnknownPath(f"nothing is at {request.path}")
+        route = self._method_of(step, request)
+        path = None if route.steps is None else convert_parameters(given, route.steps)
+        query = None if route.query is None else convert_parameters(_decode_query(request), route.query)
+        content = None if route.content is None else decode_content(request, route.content)
+        return route, Call(path, query, content)
+
+    def _method_of(self, step: _Step, request: Request) -> Route:
+        if not step.methods:
             raise UnknownPath(f"nothing is at {request.path}")
-        handler = methods.get("GET" if request.method == "HEAD" else request.method)
-        if handler is None:
-            allowed = sorted({*methods, "HEAD"} if "GET" in methods else methods)
+        route = step.methods.get("GET" if request.method == "HEAD" else request.method)
+        if route is None:
+            allowed = sorted({*step.methods, "HEAD"} if "GET" in step.methods else step.methods)
             raise MethodNotAllowed(request.method, allowed)
-        return handler
+        return route
+
+
+def _split(path: str) -> list[str]:
+    return path.removeprefix("/").split("/")
+
+
+def _decode_step(text: str) -> str:
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        raise InvalidRequest("the path is not UTF-8") from None
+
+
+def _decode_query(request: Request) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(request.query, keep_blank_values=True, errors="strict", max_num_fields=PARAMETERS_MAX)
+    except ValueError as error:
+        raise InvalidRequest(f"the query cannot be read: {error}") from None
+    given = dict(pairs)
+    if len(given) < len(pairs):
+        twice = next(name for name, _ in pairs if [other for other, _ in pairs].count(name) > 1)
+        raise InvalidParameter(f"{twice} is given twice", twice)
+    return given
+
+
+def _encode(route: Route, answer: Any) -> Response:
+    if isinstance(answer, Response):
+        return answer
+    if answer is None:
+        return Response(NO_CONTENT)
+    return encode_json(route.status, answer)
+
+
+def _refuse(request: Request, error: Exception) -> Response:
+    refusal = error if isinstance(error, HttpError) else None
+    if isinstance(error, MainstemError):
+        refusal = refusal_of(error)
+    if refusal is None:
+        log.error("handler failed: %s %s", request.method, request.path, exc_info=error)
+        refusal = InternalError("the request failed; the broker's log has the reason")
+    return encode_error(refusal)

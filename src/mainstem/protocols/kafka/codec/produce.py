@@ -6,6 +6,7 @@ import struct
 from typing import NamedTuple, TypeAlias
 
 from mainstem.protocols.kafka.codec.cursor import INT32, bytes_at, count_at, skip_tags, text_at
+from mainstem.wire.errors import BufferUnderflow
 from mainstem.wire.varint import encode_unsigned_varint
 
 FLEXIBLE_FROM = 9
@@ -14,6 +15,7 @@ LOG_START_FROM = 5
 RECORD_ERRORS_FROM = 8
 
 _ACKS_TIMEOUT = struct.Struct(">hi")
+_INDEX_LENGTH = struct.Struct(">ii")
 _UUID_BYTES = 16
 
 PartitionRecords: TypeAlias = "tuple[int, memoryview | None]"
@@ -45,17 +47,38 @@ def decode_produce(data: memoryview, position: int, version: int) -> ProduceRequ
             text, position = text_at(data, position, flexible)
             name = text or ""
         partition_count, position = count_at(data, position, flexible, 5)
-        partitions: list[PartitionRecords] = []
-        for _ in range(partition_count):
-            (index,) = INT32.unpack_from(data, position)
-            records, position = bytes_at(data, position + 4, flexible)
-            if flexible:
-                position = skip_tags(data, position)
-            partitions.append((index, records))
         if flexible:
-            position = skip_tags(data, position)
+            partitions, position = _partitions_flexible(data, position, partition_count)
+        else:
+            partitions, position = _partitions_classic(data, position, partition_count)
         topics.append((name, partitions))
     return ProduceRequest(transactional_id, acks, topics)
+
+
+def _partitions_classic(data: memoryview, position: int, count: int) -> tuple[list[PartitionRecords], int]:
+    partitions: list[PartitionRecords] = []
+    for _ in range(count):
+        index, length = _INDEX_LENGTH.unpack_from(data, position)
+        position += 8
+        if length < 0:
+            partitions.append((index, None))
+            continue
+        records = data[position : position + length]
+        if len(records) != length:
+            raise BufferUnderflow(f"{length} bytes are announced, {len(records)} are left")
+        partitions.append((index, records))
+        position += length
+    return partitions, position
+
+
+def _partitions_flexible(data: memoryview, position: int, count: int) -> tuple[list[PartitionRecords], int]:
+    partitions: list[PartitionRecords] = []
+    for _ in range(count):
+        (index,) = INT32.unpack_from(data, position)
+        records, position = bytes_at(data, position + 4, flexible=True)
+        position = skip_tags(data, position)
+        partitions.append((index, records))
+    return partitions, skip_tags(data, position)
 
 
 class PartitionOutcome(NamedTuple):

@@ -25,7 +25,11 @@ NAMES_OPTIONAL_FROM = 12
 AUTO_CREATION_SAID_FROM = 4
 BROKER_ENDPOINTS = 1
 COORDINATOR_LISTS_FROM = 4
-GROUP_COORDINATOR = 0
+GROUP_COORDINATOR, TRANSACTION_COORDINATOR = 0, 1
+ZERO_FEATURES_FROM = 4
+FEATURES = (("group.version", 1), ("transaction.version", 2))
+"""Groups: 1, the broker can assign (KIP-848). Transactions: 2, partitions take part by being written to, and each transaction
+has an epoch of its own (KIP-890)."""
 PARTITIONS_PER_PAGE_MAX = 2_000
 
 
@@ -55,7 +59,17 @@ class ClusterHandlers:
 
     def api_versions(self, call: Call) -> Body:
         """What is served, and nothing else."""
-        return {"error_code": ErrorCode.NONE, "api_keys": announced(self._served), "finalized_features_epoch": 0}
+        # KIP-1022: older clients do not understand a feature that may be off.
+        supported = [{"name": name, "min_version": 0, "max_version": level} for name, level in FEATURES]
+        return {
+            "error_code": ErrorCode.NONE,
+            "api_keys": announced(self._served),
+            "supported_features": supported if call.version >= ZERO_FEATURES_FROM else [],
+            "finalized_features_epoch": 0,
+            "finalized_features": [
+                {"name": name, "max_version_level": level, "min_version_level": level} for name, level in FEATURES
+            ],
+        }
 
     def _brokers(self, id_name: str) -> list[Body]:
         host, port = self._advertised()
@@ -150,8 +164,8 @@ class ClusterHandlers:
         """Always here."""
         body = call.body
         host, port = self._advertised()
-        if body.key_type != GROUP_COORDINATOR:
-            error, message = ErrorCode.INVALID_REQUEST, "Only groups have a coordinator here."
+        if body.key_type not in (GROUP_COORDINATOR, TRANSACTION_COORDINATOR):
+            error, message = ErrorCode.INVALID_REQUEST, "Only groups and transactions have a coordinator here."
             place: Body = {"node_id": -1, "host": "", "port": -1, "error_code": error, "error_message": message}
         else:
             place = {"node_id": NODE_ID, "host": host, "port": port, "error_code": 0, "error_message": None}

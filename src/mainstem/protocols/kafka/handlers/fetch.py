@@ -87,11 +87,12 @@ class FetchHandler:
 class Place:
     """One partition of one fetch, and what there is for it so far."""
 
-    __slots__ = ("answer", "log", "wanted")
+    __slots__ = ("answer", "log", "reserved_bytes", "wanted")
 
     def __init__(self, wanted: PartitionFetch) -> None:
         self.wanted = wanted
         self.log = -1
+        self.reserved_bytes = 0
         self.answer = PartitionAnswer(wanted.partition, ErrorCode.NONE)
 
     def refuse(self, code: int) -> None:
@@ -102,27 +103,41 @@ class Place:
 class Fetch:
     """One request: its places, and how much it has gathered."""
 
-    __slots__ = ("_bytes_left", "_committed_only", "gathered_bytes", "places", "refused", "request")
+    __slots__ = (
+        "_bytes_left",
+        "_committed_only",
+        "_reserved_bytes",
+        "gathered_bytes",
+        "places",
+        "refused",
+        "request",
+    )
 
     def __init__(self, request: FetchRequest, bytes_max: int, places: list[Place]) -> None:
         self.request = request
         self.places = places
         self.gathered_bytes = 0
+        self._reserved_bytes = 0
         self._bytes_left = bytes_max
         self._committed_only = request.committed_only
         self.refused = any(place.answer.error for place in places)
 
-    def bytes_max(self, place: Place) -> int:
-        """What one more read may bring. The first one brings a batch in any case."""
-        if self._bytes_left <= 0 and self.gathered_bytes:
+    def reserve(self, place: Place) -> int:
+        """What one more read may bring: held back from the others until it has come. The first brings a batch in any case."""
+        if self._bytes_left <= 0 and (self.gathered_bytes or self._reserved_bytes):
             return 0
-        return max(1, min(place.wanted.bytes_max, self._bytes_left))
+        place.reserved_bytes = max(1, min(place.wanted.bytes_max, self._bytes_left))
+        self._reserved_bytes += place.reserved_bytes
+        self._bytes_left -= place.reserved_bytes
+        return place.reserved_bytes
 
     def take(self, place: Place, answer: Answer[ReadResult]) -> None:
         """What was read for a place; it replaces what was there before."""
         index = place.wanted.partition
         self.gathered_bytes -= place.answer.batch_bytes
-        self._bytes_left += place.answer.batch_bytes
+        self._reserved_bytes -= place.reserved_bytes
+        self._bytes_left += place.answer.batch_bytes + place.reserved_bytes
+        place.reserved_bytes = 0
         error = answer.error
         if error is not None:
             self.refused = True
@@ -174,9 +189,10 @@ class ConnectionReader:
         self._version = version
         self._correlation_id = correlation_id
         self._reply = reply
-        reply.hurry = self._finish
         reply.release = self._release
         self._gather([place for place in fetch.places if place.log >= 0])
+        if self._fetch is fetch:
+            reply.on_drain(self._finish)
 
     def _release(self) -> None:
         self._abandon()
@@ -192,7 +208,7 @@ class ConnectionReader:
         assert fetch is not None
         self._reading += 1  # until all reads have begun
         for place in places:
-            answer = self._read(place.log, place.wanted.offset, fetch.bytes_max(place))
+            answer = self._read(place.log, place.wanted.offset, fetch.reserve(place))
             if answer.done:
                 fetch.take(place, answer)
             else:

@@ -11,8 +11,10 @@ from typing import TypeAlias
 from uuid import UUID
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.errors import InvalidTransactionState, TransactionError, TransactionUnderWay
 from mainstem.broker.log import Answer, Append, Commit, CommitResult, Committed
 from mainstem.broker.topics import Topic
+from mainstem.broker.transactions import Identity
 from mainstem.model.errors import MainstemError
 from mainstem.protocols.kafka.codec.cursor import skip_tags
 from mainstem.protocols.kafka.codec.produce import (
@@ -28,7 +30,7 @@ from mainstem.protocols.kafka.session import Reply
 from mainstem.wire.errors import UnknownMessage
 from mainstem.wire.kafka import ErrorCode
 from mainstem.wire.kafka.schema import Versions
-from mainstem.wire.record_batch import HEADER_BYTES, check_batch, stamp_log_append_time
+from mainstem.wire.record_batch import HEADER_BYTES, PRODUCER_ID_AT, check_batch, stamp_log_append_time
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +42,11 @@ _ZSTD = 4
 _ZSTD_FROM = 7
 _CONTROL = 0x20
 _TRANSACTIONAL = 0x10
+_UNUSUAL = _CONTROL | _TRANSACTIONAL | _ZSTD
+_IDENTITY = struct.Struct(">qh")
+ABORTABLE_FROM = 11
+IMPLICIT_FROM = 12
+"""KIP-890: from here on, a partition takes part in a transaction by being written to."""
 ACKS_NONE = 0
 ACKS = frozenset({ACKS_NONE, 1, -1})
 
@@ -58,6 +65,7 @@ class ProduceHandler:
         self._topics = broker.topics.named()
         self._topics_by_id = broker.topics.by_id
         self._now_ms = broker.clock.now_ms
+        self._transactions = broker.transactions
 
     def handle(self, data: memoryview, reply: Reply) -> None:
         """Deal with one request. Raises for what cannot be understood."""
@@ -81,6 +89,7 @@ class ProduceHandler:
         outcomes: Outcomes = []
         commits: list[Commit] = []
         places: list[Place] = []
+        joining: list[tuple[int, Commit]] = []
         for name, partitions in request.topics:
             topic = self._find(name)
             answers: list[PartitionOutcome] = []
@@ -90,7 +99,8 @@ class ProduceHandler:
                     answers.append(PartitionOutcome(index, _unknown(version)))
                     continue
                 # Everything else about a batch is the log's to judge.
-                if records is None or len(records) < HEADER_BYTES or records[_ATTRIBUTES_LOW_AT] & 0x34:
+                unusual = records is None or len(records) < HEADER_BYTES or records[_ATTRIBUTES_LOW_AT] & _UNUSUAL
+                if unusual:
                     refusal = self._judge(records, version, index, request)
                     if refusal is not None:
                         answers.append(refusal)
@@ -103,19 +113,29 @@ class ProduceHandler:
                     except MainstemError as error:
                         answers.append(PartitionOutcome(index, code_of(error), message=str(error)))
                         continue
-                commits.append(Commit((Append(topic.logs[index], records),)))
+                if unusual and records[_ATTRIBUTES_LOW_AT] & _TRANSACTIONAL:
+                    admitted = self._admit(topic.logs[index], records, version, index, request)
+                    if isinstance(admitted, PartitionOutcome):
+                        answers.append(admitted)
+                        continue
+                    if admitted.state:
+                        joining.append((len(commits), admitted))
+                    commits.append(admitted)
+                else:
+                    commits.append(Commit((Append(topic.logs[index], records),)))
                 places.append((answers, len(answers), index, stamp))
                 answers.append(PartitionOutcome(index, ErrorCode.NONE))
-        self._commit(commits, places, outcomes, version, correlation_id, request.acks, reply)
+        self._commit(commits, joining, places, outcomes, version, correlation_id, request, reply)
 
     def _commit(
         self,
         commits: list[Commit],
+        joining: list[tuple[int, Commit]],
         places: list[Place],
         outcomes: Outcomes,
         version: int,
         correlation_id: int,
-        acks: int,
+        request: ProduceRequest,
         reply: Reply,
     ) -> None:
         def finish(answer: Answer[list[CommitResult]]) -> None:
@@ -132,7 +152,10 @@ class ProduceHandler:
             log.info("records sent without acknowledgement were refused with code %d", refused.error)
             reply.refuse()
 
-        self._publish(commits).on_done(finish_silently if acks == ACKS_NONE else finish)
+        published = self._publish(commits)
+        if joining:
+            published.on_done(lambda answer: self._confirm(answer, joining, request.transactional_id or ""))
+        published.on_done(finish_silently if request.acks == ACKS_NONE else finish)
 
     def _find(self, name: str | bytes) -> Topic | None:
         if isinstance(name, str):
@@ -154,9 +177,36 @@ class ProduceHandler:
             )
         if attributes & _COMPRESSION == _ZSTD and version < _ZSTD_FROM:
             return PartitionOutcome(index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-        if attributes & _TRANSACTIONAL:
-            return PartitionOutcome(index, ErrorCode.INVALID_TXN_STATE, message="transactions are not supported")
+        if attributes & _TRANSACTIONAL and request.transactional_id is None:
+            return PartitionOutcome(index, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         return None
+
+    def _admit(
+        self, log_id: int, records: memoryview, version: int, index: int, request: ProduceRequest
+    ) -> Commit | PartitionOutcome:
+        """A batch within a transaction: the commit that takes it, or why it may not be."""
+        implicitly = version >= IMPLICIT_FROM
+        append = Append(log_id, records, first_sequence_zero=implicitly)
+        if records[_MAGIC_AT] != 2:
+            return Commit((append,))  # for the log to refuse
+        assert request.transactional_id is not None
+        identity = Identity(*_IDENTITY.unpack_from(records, PRODUCER_ID_AT))
+        try:
+            return self._transactions.admit(request.transactional_id, identity, append, implicitly=implicitly)
+        except TransactionUnderWay as error:
+            # Of all that clients retry, this one says that nothing was written.
+            return PartitionOutcome(index, ErrorCode.NOT_ENOUGH_REPLICAS, message=str(error))
+        except InvalidTransactionState as error:
+            code = ErrorCode.TRANSACTION_ABORTABLE if version >= ABORTABLE_FROM else ErrorCode.INVALID_TXN_STATE
+            return PartitionOutcome(index, code, message=str(error))
+        except TransactionError as error:
+            return PartitionOutcome(index, code_of(error), message=str(error))
+
+    def _confirm(self, answer: Answer[list[CommitResult]], joining: list[tuple[int, Commit]], name: str) -> None:
+        """Partitions that became part of the transaction with their first batch are so, durably."""
+        for at, commit in joining if answer.error is None else ():
+            if isinstance(answer.result()[at], Committed):
+                self._transactions.confirm(name, commit)
 
     def _stamp(self, records: memoryview) -> int:
         """Put the time of arrival on a batch; it is checked first, because its checksum changes."""

@@ -18,6 +18,8 @@ from mainstem.wire.kafka.schema import Versions
 log = logging.getLogger(__name__)
 
 _SIZE = struct.Struct(">i")
+BEFORE_ADMISSION = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+"""What may be asked by who has not said who it is."""
 
 
 class Call(NamedTuple):
@@ -55,18 +57,27 @@ class Requests:
     """All APIs by their key."""
 
     def __init__(
-        self, produce: ProduceHandler, fetch: FetchHandler, served: Mapping[int, Served], spawn: Spawn
+        self,
+        produce: ProduceHandler,
+        fetch: FetchHandler,
+        served: Mapping[int, Served],
+        spawn: Spawn,
+        admits_anybody: bool = True,
     ) -> None:
         self._produce = produce.handle
         self._fetch = fetch.handle
         self._served = served
         self._spawn = spawn
+        self._admits_anybody = admits_anybody
 
     def handle(self, request: memoryview, reply: Reply, connection: ConnectionState) -> None:
         """Deal with a request; one that cannot be understood closes its connection, as in Kafka."""
         try:
             key = (request[0] << 8) | request[1]
-            if key == ApiKey.PRODUCE:
+            if not (self._admits_anybody or connection.is_admitted or key in BEFORE_ADMISSION):
+                log.info("a client that did not authenticate is refused")
+                reply.refuse()
+            elif key == ApiKey.PRODUCE:
                 self._produce(request, reply)
             elif key == ApiKey.FETCH:
                 self._fetch(request, reply, connection)

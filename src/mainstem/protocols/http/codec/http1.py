@@ -1,4 +1,4 @@
-"""Bytes <-> requests and responses. HTTP/1.1 itself is h11's; here are our limits and our values."""
+"""Bytes <-> requests and responses. HTTP/1.1 itself is h11's; here are our limits."""
 
 from __future__ import annotations
 
@@ -7,36 +7,12 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 import h11
-import msgspec
 
-from mainstem.protocols.http.errors import BodyTooLarge, HeadTooLarge, HttpError, InvalidRequest, UnsupportedVersion
+from mainstem.protocols.http.codec.messages import Request, Response
+from mainstem.protocols.http.errors import BodyTooLarge, HeadTooLarge, InvalidRequest, UnsupportedVersion
 
 HEAD_TOO_LARGE = 431
-
-
-class Request(msgspec.Struct, frozen=True):
-    """A complete request."""
-
-    method: str
-    path: str
-    query: str = ""
-    headers: tuple[tuple[bytes, bytes], ...] = ()
-    body: bytes = b""
-
-
-class Response(msgspec.Struct, frozen=True):
-    """A complete response."""
-
-    status: int
-    body: bytes = b""
-    content_type: str = "application/json"
-    headers: tuple[tuple[str, str], ...] = ()
-
-
-def encode_error(error: HttpError) -> Response:
-    """An error as every client of ours can read it."""
-    body = {"error": {"code": error.code, "message": str(error)}}
-    return Response(error.status, msgspec.json.encode(body) + b"\n", headers=tuple(error.headers()))
+NO_CONTENT = 204
 
 
 class HttpCodec:
@@ -116,12 +92,9 @@ class HttpCodec:
 
     def encode_response(self, response: Response, date: str, close: bool) -> list[bytes]:
         """The response to the request decoded last, or to what could not be."""
-        headers = [
-            ("date", date),
-            ("content-type", response.content_type),
-            ("content-length", str(len(response.body))),
-            *response.headers,
-        ]
+        headers = [("date", date), *response.headers]
+        if response.status != NO_CONTENT:  # RFC 9110, 8.6: such a response has no length, not even 0.
+            headers += [("content-type", response.content_type), ("content-length", str(len(response.body)))]
         if close:
             headers.append(("connection", "close"))
         reason = HTTPStatus(response.status).phrase.encode()

@@ -1,0 +1,323 @@
+"""Groups: their members, their offsets, and the time that passes for them.
+
+Membership lives in memory and is stored with every assignment, so that members go on after a restart; offsets are in the
+log before a commit of them is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Container, Mapping, Sequence
+
+from mainstem.broker.clock import Clock, Timer
+from mainstem.broker.directed_groups import DirectedGroups
+from mainstem.coordination.errors import (
+    GroupNotEmpty,
+    InconsistentProtocol,
+    InvalidGroupName,
+    InvalidSessionTimeout,
+    OffsetNoteTooLarge,
+    StaleGeneration,
+    UnknownGroup,
+    UnknownMember,
+)
+from mainstem.coordination.group import Group, GroupState
+from mainstem.coordination.group_members import Assigned, GroupRules, Joined, JoinWish
+from mainstem.coordination.group_offsets import (
+    INDEX_SCOPE,
+    CommittedOffset,
+    GroupRecord,
+    TopicPlace,
+    scope_of,
+)
+from mainstem.model.errors import MainstemError
+from mainstem.storage.answer import Answer
+from mainstem.storage.contract import Engine, Mutation
+
+__all__ = [
+    "Assigned",
+    "CommittedOffset",
+    "Group",
+    "GroupRules",
+    "GroupState",
+    "Groups",
+    "JoinWish",
+    "Joined",
+    "TopicPlace",
+]
+
+log = logging.getLogger(__name__)
+
+EXPIRY_CHECK_S = 600
+
+
+class _Held:
+    """A group with its stored record and its timer."""
+
+    __slots__ = ("due_ms", "group", "record", "timer")
+
+    def __init__(self, group: Group, record: GroupRecord) -> None:
+        self.group = group
+        self.record = record
+        self.timer: Timer | None = None
+        self.due_ms = 0
+
+
+class Groups:
+    """All groups of a broker."""
+
+    def __init__(
+        self, engine: Engine, clock: Clock, topics: Container[uuid.UUID], directed: DirectedGroups | None = None
+    ) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._topics = topics
+        self._directed = directed
+        """Groups of the other kind share names and offsets with these."""
+        self._rules = GroupRules()
+        self._held: dict[str, _Held] = {}
+        self._expiry: Timer | None = None
+        self._expiring: asyncio.Future[None] | None = None
+
+    async def load(self) -> None:
+        """Take back what is stored."""
+        for key in (await self._engine.load(INDEX_SCOPE)).entries:
+            name = key.decode()
+            held = self._hold(name)
+            held.record.is_indexed = True
+            for stored_key, value in (await self._engine.load(scope_of(name))).entries.items():
+                held.record.replay(Mutation(scope_of(name), stored_key, value))
+            if held.record.entry is not None:
+                held.group.restore(held.record.entry, self._now_ms())
+                self._arm(held)
+
+    def govern(self, rules: GroupRules) -> None:
+        """Set the rules; for the groups of a broker that has just been opened."""
+        self._rules = rules
+        for held in self._held.values():
+            held.group.rules = rules
+        if self._expiry is None:
+            self._expiry = self._clock.call_later(EXPIRY_CHECK_S, self._expiry_due)
+
+    # Members
+
+    async def join(self, name: str, wish: JoinWish) -> Answer[Joined]:
+        """Take part; the inner answer comes when the generation begins. Raises kinds of GroupError."""
+        if not name:
+            raise InvalidGroupName("a group has a name")
+        if not self._rules.session_timeout_ms_min <= wish.session_timeout_ms <= self._rules.session_timeout_ms_max:
+            low, high = self._rules.session_timeout_ms_min, self._rules.session_timeout_ms_max
+            raise InvalidSessionTimeout(f"{wish.session_timeout_ms} ms is not within {low} and {high}")
+        if self._is_directed(name):
+            raise InconsistentProtocol(f"the broker assigns in {name}")
+        held = self._held.get(name)
+        if held is None:
+            if wish.member_id:
+                raise UnknownMember(f"{name} has no members")
+            held = self._hold(name)
+        try:
+            answer = held.group.join(wish, self._now_ms())
+        finally:
+            self._arm(held)
+        if held.group.is_unsaved:
+            await self._save(held)
+        return answer
+
+    async def sync(
+        self,
+        name: str,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        protocols: tuple[str | None, str | None],
+        assignments: Mapping[str, bytes],
+    ) -> Answer[Assigned]:
+        """Learn one's assignment; the leader brings all of them. Raises kinds of GroupError."""
+        held = self._member_of(name)
+        group = held.group
+        had_proposal = group.proposal is not None
+        answer = group.sync(member_id, instance_id, generation, protocols, assignments, self._now_ms())
+        if group.proposal is not None and not had_proposal:
+            try:
+                await self._save(held)
+                group.assign(generation, self._now_ms())
+            except MainstemError as error:
+                group.fail_assignment(generation, error, self._now_ms())
+            self._arm(held)
+        return answer
+
+    def heartbeat(self, name: str, member_id: str, instance_id: str | None, generation: int) -> None:
+        """The member lives. Raises kinds of GroupError."""
+        self._member_of(name).group.heartbeat(member_id, instance_id, generation, self._now_ms())
+
+    def leave(self, name: str, member_id: str, instance_id: str | None) -> str:
+        """The member goes; answers its id. Raises kinds of GroupError."""
+        held = self._member_of(name)
+        gone = held.group.leave(member_id, instance_id, self._now_ms())
+        self._advanced(held)
+        return gone
+
+    # Offsets
+
+    def check_commit(self, name: str, member_id: str, instance_id: str | None, generation: int) -> None:
+        """Whether this caller may commit offsets now. Raises kinds of GroupError."""
+        if not name:
+            raise InvalidGroupName("a group has a name")
+        if self._directed is not None and self._directed.has_members(name):
+            self._directed.get(name).check_commit(member_id, instance_id, generation)
+            return
+        held = self._held.get(name)
+        if held is not None:
+            held.group.check_commit(member_id, instance_id, generation, self._now_ms())
+        elif generation >= 0:
+            raise StaleGeneration(f"{name} has no generation {generation}")
+
+    def check_fetch(self, name: str, member_id: str, epoch: int) -> None:
+        """Whether a member of a directed group asks in its current epoch; others may ask as they like."""
+        if self._directed is not None and self._directed.has_members(name):
+            self._directed.get(name).check_commit(member_id, None, epoch)
+
+    def check_note(self, note: str) -> None:
+        """Whether the text beside an offset may be stored. Raises OffsetNoteTooLarge."""
+        if len(note.encode()) > self._rules.offset_note_bytes_max:
+            raise OffsetNoteTooLarge(f"more than {self._rules.offset_note_bytes_max} bytes")
+
+    async def commit(self, name: str, offsets: Mapping[TopicPlace, CommittedOffset]) -> None:
+        """Store offsets; the caller was checked before."""
+        held = self._held.get(name) or self._hold(name)
+        await self._change(held.record, held.record.decide_commit(offsets))
+
+    def offsets(self, name: str) -> Mapping[TopicPlace, CommittedOffset]:
+        """All that was committed, durably; nothing for a group that is not known."""
+        held = self._held.get(name)
+        return {} if held is None else held.record.offsets
+
+    async def forget_offsets(self, name: str, places: Sequence[TopicPlace]) -> None:
+        """Drop committed offsets. Raises UnknownGroup."""
+        record = self._known(name).record
+        await self._change(record, record.decide_forget(places))
+
+    # Administration
+
+    def _is_directed(self, name: str) -> bool:
+        return self._directed is not None and self._directed.has_members(name)
+
+    def check_directed(self, name: str) -> None:
+        """Whether the name is free for a group that the broker assigns. Raises UnknownGroup."""
+        held = self._held.get(name)
+        if held is not None and held.group.members:
+            raise UnknownGroup(f"the members of {name} assign among themselves")
+
+    def names(self) -> list[str]:
+        """Of groups that have members, or of which something is stored."""
+        own = [name for name, held in self._held.items() if held.group.members or held.record.is_indexed]
+        return own if self._directed is None else [*own, *(n for n in self._directed.names() if n not in self._held)]
+
+    def get(self, name: str) -> Group:
+        """One of them. Raises UnknownGroup."""
+        return self._known(name).group
+
+    async def delete(self, name: str) -> None:
+        """Remove a group that has no members. Raises UnknownGroup, GroupNotEmpty."""
+        held = self._known(name)
+        if held.group.state is not GroupState.EMPTY or self._is_directed(name):
+            raise GroupNotEmpty(f"{name} has members")
+        if self._directed is not None:
+            await self._directed.delete(name)
+        del self._held[name]
+        try:
+            await self._engine.alter((), held.record.decide_delete())
+        except MainstemError:
+            self._held.setdefault(name, held)
+            raise
+
+    async def expire_offsets(self) -> None:
+        """Drop offsets of groups that have been empty for long, then groups of which nothing is left."""
+        for name, held in list(self._held.items()):
+            if held.group.state is not GroupState.EMPTY or self._is_directed(name):
+                continue
+            record = held.record
+            gone = record.expired(self._topics, self._rules.offsets_retention_ms, self._clock.now_ms())
+            if gone:
+                await self._change(record, record.decide_forget(gone))
+            if not record.offsets and held.group.state is GroupState.EMPTY and self._held.get(name) is held:
+                await self.delete(name)
+
+    # -----------------------------------------------------------------------------------------------------------------
+
+    def _now_ms(self) -> int:
+        return int(self._clock.monotonic() * 1000)
+
+    def _hold(self, name: str) -> _Held:
+        group = Group(name, self._rules, lambda: str(uuid.uuid4()))
+        held = self._held[name] = _Held(group, GroupRecord(name))
+        return held
+
+    def _known(self, name: str) -> _Held:
+        held = self._held.get(name)
+        if held is None and self._directed is not None and name in self._directed:
+            return self._hold(name)
+        if held is None or not (held.group.members or held.record.is_indexed or self._is_directed(name)):
+            raise UnknownGroup(f"group {name}")
+        return held
+
+    def _member_of(self, name: str) -> _Held:
+        if not name:
+            raise InvalidGroupName("a group has a name")
+        held = self._held.get(name)
+        if held is None:
+            raise UnknownMember(f"{name} has no members")
+        return held
+
+    async def _save(self, held: _Held) -> None:
+        held.group.is_unsaved = False
+        await self._change(held.record, held.record.decide_entry(held.group.entry(self._clock.now_ms())))
+
+    async def _change(self, record: GroupRecord, mutations: Sequence[Mutation]) -> None:
+        await self._engine.alter((), mutations)
+        for mutation in mutations:
+            record.replay(mutation)
+
+    def _advanced(self, held: _Held) -> None:
+        """After anything that may have moved a group by itself: keep its time, and store that it is empty."""
+        self._arm(held)
+        if held.group.is_unsaved:
+            held.group.is_unsaved = False
+            mutations = held.record.decide_entry(held.group.entry(self._clock.now_ms()))
+
+            def stored(answer: Answer[None]) -> None:
+                # Nobody waits for this. If it was refused, offsets only expire earlier, counted from their commits.
+                if answer.error is None:
+                    for mutation in mutations:
+                        held.record.replay(mutation)
+
+            self._engine.alter((), mutations).on_done(stored)
+
+    def _arm(self, held: _Held) -> None:
+        """See to it that the group is looked at when something is due. A heartbeat only moves that back: looked at, then."""
+        due_ms = held.group.next_deadline_ms()
+        if due_ms is None or (held.timer is not None and held.due_ms <= due_ms):
+            return
+        if held.timer is not None:
+            held.timer.cancel()
+        held.due_ms = due_ms
+
+        def look() -> None:
+            held.timer = None
+            held.group.pass_time(self._now_ms())
+            self._advanced(held)
+
+        # One millisecond more: timers may come early by the rounding of clocks.
+        held.timer = self._clock.call_later((due_ms - self._now_ms()) / 1000 + 0.001, look)
+
+    def _expiry_due(self) -> None:
+        self._expiry = self._clock.call_later(EXPIRY_CHECK_S, self._expiry_due)
+        self._expiring = asyncio.ensure_future(self._expire())
+
+    async def _expire(self) -> None:
+        try:
+            await self.expire_offsets()
+        except MainstemError as error:
+            log.warning("offsets could not be expired, they are due again later: %s", error)

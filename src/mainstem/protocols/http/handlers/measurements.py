@@ -1,0 +1,133 @@
+"""GET /metrics: everything measured, gathered and written in slices.
+
+Labels are bounded: of groups there are at most so many series, and how many were left out is a measurement too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from mainstem.broker.broker import Broker
+from mainstem.broker.log import Answer, Edge
+from mainstem.model.errors import MainstemError
+from mainstem.protocols.http.codec import Response
+from mainstem.protocols.http.codec.exposition import encode_family
+from mainstem.protocols.http.codec.messages import TEXT
+from mainstem.protocols.http.handlers.group_lag import GroupLag, TotalLag
+from mainstem.protocols.http.handlers.loop_delay import LoopDelay
+from mainstem.protocols.http.handlers.operations import Operations
+from mainstem.protocols.http.handlers.pace import Pace
+from mainstem.protocols.http.handlers.routes import Call, Route, Text
+from mainstem.protocols.http.mapping.group_documents import group_of
+
+OK = 200
+GROUP_SERIES_MAX = 1_000
+"""Groups times topics that are shown; the first come."""
+GROUP_PARTITIONS_MAX = 10_000
+"""Partitions that are looked at for the lag of groups, in one answer."""
+
+
+class MeasurementHandlers:
+    """GET /metrics. Who asks while it is being made gets the same answer."""
+
+    def __init__(self, operations: Operations, broker: Broker, lag: GroupLag, delay: LoopDelay) -> None:
+        self._operations = operations
+        self._broker = broker
+        self._lag = lag
+        self._delay = delay
+        self._under_way: Answer[bytes] | None = None
+
+    def routes(self) -> list[Route]:
+        """What is served here."""
+        return [Route("GET", "/metrics", self.metrics, {OK: Text})]
+
+    async def metrics(self, call: Call) -> Response:
+        """Measurements in the Prometheus text format."""
+        if self._under_way is not None:
+            return Response(OK, await self._under_way, TEXT)
+        answer = self._under_way = Answer[bytes]()
+        try:
+            text = await self._write()
+        except BaseException as error:
+            answer.fail(error)
+            raise
+        finally:
+            self._under_way = None
+        answer.resolve(text)
+        return Response(OK, text, TEXT)
+
+    async def _write(self) -> bytes:
+        pace = Pace(self._broker.clock)
+        lines: list[str] = []
+        async for family in self._families(pace):
+            for line in encode_family(family):
+                lines.append(line)
+                await pace.step()
+        return "".join(lines).encode()
+
+    async def _families(self, pace: Pace) -> AsyncIterator[Metric]:
+        for family in self._operations.measure():
+            yield family
+            await pace.step()
+        yield _gauge("loop_delay_seconds_max", "Longest delay of the event loop since the start", self._delay.max_s)
+        yield _gauge("loop_delay_seconds_recent", "Longest delay of the event loop of late", self._delay.recent_s)
+        async for family in self._topics(pace):
+            yield family
+        async for family in self._groups(pace):
+            yield family
+
+    async def _topics(self, pace: Pace) -> AsyncIterator[Metric]:
+        topics = list(self._broker.topics.by_id.values())
+        partitions = stored_bytes = 0
+        for topic in topics:
+            partitions += len(topic.logs)
+            for log in topic.logs:
+                stored_bytes += await self._stored_bytes(log)
+                await pace.step()
+        yield _gauge("topics", "Topics", len(topics))
+        yield _gauge("partitions", "Partitions of all topics", partitions)
+        yield _gauge("stored_bytes", "Bytes of the batches that partitions hold", stored_bytes)
+
+    async def _stored_bytes(self, log: int) -> int:
+        try:
+            start = (await self._broker.find(log, Edge.START)).offset
+            return (await self._broker.read(log, start, 0)).stored_bytes
+        except MainstemError:
+            return 0  # deleted or trimmed while we looked
+
+    async def _groups(self, pace: Pace) -> AsyncIterator[Metric]:
+        labels = ["group", "topic"]
+        members = GaugeMetricFamily("mainstem_group_members", "Members of a group", labels=["group"])
+        messages = GaugeMetricFamily("mainstem_group_lag_messages", "Messages not consumed yet", labels=labels)
+        seconds = GaugeMetricFamily("mainstem_group_lag_seconds", "Age of the oldest of them", labels=labels)
+        names = self._broker.groups.names()
+        series = looked_at = shown = 0
+        for name in names:
+            topics: dict[str, TotalLag] = {}
+            looked_at += len(self._broker.groups.offsets(name))
+            if looked_at > GROUP_PARTITIONS_MAX or series >= GROUP_SERIES_MAX:
+                break
+            async for behind in self._lag.walk(name, pace):
+                topics.setdefault(behind.topic, TotalLag()).add(behind.lag)
+            series += max(1, len(topics))
+            if series > GROUP_SERIES_MAX:
+                break
+            shown += 1
+            try:
+                members.add_metric([name], len(group_of(self._broker, name).members))
+            except MainstemError:
+                continue  # gone while we looked
+            for topic, total in topics.items():
+                messages.add_metric([name, topic], total.messages)
+                if total.seconds is not None:
+                    seconds.add_metric([name, topic], total.seconds)
+        yield _gauge("groups", "Groups", len(names))
+        yield _gauge("groups_left_out", "Groups that are over the limit of what is shown", len(names) - shown)
+        for family in (members, messages, seconds):
+            yield family
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"mainstem_{name}", text, value=value)

@@ -1,0 +1,1 @@
+"""The broker's words <-> ours: documents, and refusals."""

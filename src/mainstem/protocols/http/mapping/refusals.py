@@ -1,0 +1,32 @@
+"""What the broker refuses, as HTTP says it."""
+
+from __future__ import annotations
+
+from mainstem.broker import errors as broker
+from mainstem.model import errors as model
+from mainstem.protocols.http import errors as http
+
+REFUSALS: dict[type[model.MainstemError], type[http.HttpError]] = {
+    broker.UnknownTopic: http.UnknownTopic,
+    broker.TopicExists: http.TopicExists,
+    broker.InvalidTopicName: http.InvalidTopicName,
+    broker.InvalidPartitionCount: http.InvalidPartitionCount,
+    broker.InvalidTopicConfig: http.InvalidConfig,
+    broker.UnknownGroup: http.UnknownGroup,
+    model.UnknownLog: http.UnknownTopic,  # deleted while it was looked at
+    model.OffsetOutOfRange: http.OffsetOutOfRange,
+    model.CommitTooLarge: http.InvalidPartitionCount,  # the only commit of ours that can grow
+    model.StorageFull: http.StorageFull,
+    model.Overloaded: http.Overloaded,
+    model.UnavailableError: http.Unavailable,
+    model.DiskError: http.DiskFailure,
+}
+"""The nearest base counts. A kind that is not here is not expected: a bug of ours."""
+
+
+def refusal_of(error: model.MainstemError) -> http.HttpError | None:
+    """The answer to an error of the broker, if it is one that a client can meet."""
+    for kind in type(error).__mro__:
+        if kind in REFUSALS:
+            return REFUSALS[kind](str(error))
+    return None

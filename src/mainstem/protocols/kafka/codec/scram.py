@@ -1,0 +1,100 @@
+"""SCRAM (RFC 5802), the server's side, for SHA-256 and SHA-512 (RFC 7677). Pure: salt and nonce are passed in."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from typing import NamedTuple
+
+from mainstem.wire.errors import MalformedBytes
+
+ITERATIONS = 4_096
+HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+
+
+class MalformedScram(MalformedBytes):
+    """The bytes are not the message of SCRAM that was due."""
+
+
+class WrongCredentials(Exception):
+    """The user is not known, or the proof is not his."""
+
+
+class Credentials(NamedTuple):
+    """What a server keeps instead of a password."""
+
+    hash_name: str
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+
+    @classmethod
+    def of(cls, password: str, mechanism: str, salt: bytes) -> Credentials:
+        """Derived once: it is made to be slow."""
+        hash_name = HASHES[mechanism]
+        salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), salt, ITERATIONS)
+        client_key = hmac.digest(salted, b"Client Key", hash_name)
+        stored_key = hashlib.new(hash_name, client_key).digest()
+        return cls(hash_name, salt, stored_key, hmac.digest(salted, b"Server Key", hash_name))
+
+
+class ScramExchange:
+    """One authentication: two messages of the client, two answers."""
+
+    def __init__(self, user: str, credentials: Credentials, nonce: str) -> None:
+        self._user = user
+        self._credentials = credentials
+        self._nonce = nonce
+        self._first: tuple[str, str, str] | None = None
+
+    def answer(self, message: bytes) -> tuple[bytes, bool]:
+        """The next answer, and whether the client has proven itself. Raises MalformedScram, WrongCredentials."""
+        try:
+            text = message.decode()
+        except UnicodeDecodeError:
+            raise MalformedScram("not text") from None
+        if self._first is None:
+            return self._answer_first(text), False
+        return self._answer_final(text, *self._first), True
+
+    def _answer_first(self, text: str) -> bytes:
+        flag, _, rest = text.partition(",")
+        authorization, _, bare = rest.partition(",")
+        if flag not in ("n", "y") or (authorization and not authorization.startswith("a=")):
+            raise MalformedScram("channel binding is not offered")
+        attributes = _attributes(bare)
+        if "n" not in attributes or "r" not in attributes or "m" in attributes:
+            raise MalformedScram("user and nonce are needed, extensions are not known")
+        if attributes["n"].replace("=2C", ",").replace("=3D", "=") != self._user:
+            raise WrongCredentials
+        nonce = attributes["r"] + self._nonce
+        salt = base64.b64encode(self._credentials.salt).decode()
+        answer = f"r={nonce},s={salt},i={ITERATIONS}"
+        self._first = (bare, answer, f"{flag},{authorization},")
+        return answer.encode()
+
+    def _answer_final(self, text: str, client_first: str, server_first: str, header: str) -> bytes:
+        without_proof, separator, proof_text = text.rpartition(",p=")
+        attributes = _attributes(without_proof)
+        nonce = _attributes(server_first)["r"]
+        if not separator or attributes.get("c") != base64.b64encode(header.encode()).decode():
+            raise MalformedScram("the binding is not that of the first message")
+        try:
+            proof = base64.b64decode(proof_text, validate=True)
+        except binascii.Error:
+            raise MalformedScram("the proof is not base64") from None
+        known = self._credentials
+        said = f"{client_first},{server_first},{without_proof}".encode()
+        signature = hmac.digest(known.stored_key, said, known.hash_name)
+        client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=False))
+        is_proven = hmac.compare_digest(hashlib.new(known.hash_name, client_key).digest(), known.stored_key)
+        if not is_proven or len(proof) != len(signature) or attributes.get("r") != nonce:
+            raise WrongCredentials
+        return b"v=" + base64.b64encode(hmac.digest(known.server_key, said, known.hash_name))
+
+
+def _attributes(text: str) -> dict[str, str]:
+    parts = [part.partition("=") for part in text.split(",")]
+    return {name: value for name, _, value in parts}

@@ -1,0 +1,200 @@
+"""Offsets of groups: committed, fetched, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+from mainstem.broker.broker import Broker
+from mainstem.broker.groups import CommittedOffset, Group, GroupState, TopicPlace
+from mainstem.broker.topics import Topic
+from mainstem.model.errors import MainstemError
+from mainstem.protocols.kafka.handlers.groups import group_code
+from mainstem.protocols.kafka.handlers.requests import Body, Call, Served
+from mainstem.protocols.kafka.mapping import log_of
+from mainstem.wire.errors import MalformedBytes
+from mainstem.wire.kafka import ApiKey, ErrorCode
+from mainstem.wire.kafka.consumer_protocol import PROTOCOL_TYPE, decode_subscription
+
+GROUP_LISTS_FROM = 8
+TOPIC_IDS_FROM = 10
+NO_OFFSET = -1
+
+
+class GroupOffsetHandlers:
+    """OffsetCommit, OffsetFetch, OffsetDelete."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._groups = broker.groups
+        self._topics = broker.topics
+        self._now_ms = broker.clock.now_ms
+
+    def apis(self) -> dict[int, Served]:
+        """By key."""
+        return {
+            ApiKey.OFFSET_COMMIT: Served(self.offset_commit, 2, 10),
+            ApiKey.OFFSET_FETCH: Served(self.offset_fetch, 1, 10),
+            ApiKey.OFFSET_DELETE: Served(self.offset_delete, 0, 0),
+        }
+
+    def _topic(self, topic: Any, version: int) -> Topic | None:
+        if version >= TOPIC_IDS_FROM:
+            return self._topics.by_id.get(topic.topic_id)
+        return self._topics.named().get(topic.name)
+
+    # Commit
+
+    async def offset_commit(self, call: Call) -> Body:
+        """Answered when the offsets are in the log."""
+        body = call.body
+        offsets: dict[TopicPlace, CommittedOffset] = {}
+        refusal = ErrorCode.NONE
+        try:
+            self._groups.check_commit(
+                body.group_id, body.member_id, body.group_instance_id, body.generation_id_or_member_epoch
+            )
+        except MainstemError as error:
+            refusal = group_code(error)
+        topics = []
+        for topic in body.topics:
+            known = self._topic(topic, call.version)
+            partitions = [
+                {
+                    "partition_index": asked.partition_index,
+                    "error_code": refusal or self._take(known, asked, call, offsets),
+                }
+                for asked in topic.partitions
+            ]
+            topics.append({"name": topic.name, "topic_id": topic.topic_id, "partitions": partitions})
+        if offsets:
+            try:
+                await self._groups.commit(body.group_id, offsets)
+            except MainstemError as error:
+                _fail_all(topics, group_code(error))
+        return {"topics": topics}
+
+    def _take(self, topic: Topic | None, asked: Any, call: Call, offsets: dict[TopicPlace, CommittedOffset]) -> int:
+        """Note the offset of one partition; answers the code if it cannot be."""
+        if topic is None and call.version >= TOPIC_IDS_FROM:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        if topic is None or log_of(topic, asked.partition_index) is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        note = asked.committed_metadata or ""
+        try:
+            self._groups.check_note(note)
+        except MainstemError as error:
+            return group_code(error)
+        place = TopicPlace(topic.id, asked.partition_index)
+        offsets[place] = CommittedOffset(asked.committed_offset, asked.committed_leader_epoch, note, self._now_ms())
+        return ErrorCode.NONE
+
+    # Fetch
+
+    def offset_fetch(self, call: Call) -> Body:
+        """What was committed, durably: of some partitions, or of all."""
+        body = call.body
+        if call.version < GROUP_LISTS_FROM:
+            return {"topics": self._fetch(body.group_id, body.topics, call.version)}
+        return {"groups": [self._fetch_group(asked, call.version) for asked in body.groups]}
+
+    def _fetch_group(self, asked: Any, version: int) -> Body:
+        if asked.member_id is not None and asked.member_epoch >= 0:
+            try:
+                self._groups.check_fetch(asked.group_id, asked.member_id, asked.member_epoch)
+            except MainstemError as error:
+                return {"group_id": asked.group_id, "error_code": group_code(error)}
+        return {"group_id": asked.group_id, "topics": self._fetch(asked.group_id, asked.topics, version)}
+
+    def _fetch(self, group: str, asked: list[Any] | None, version: int) -> list[Body]:
+        committed = self._groups.offsets(group)
+        if asked is None:
+            return self._fetch_all(committed, version)
+        topics = []
+        for topic in asked:
+            known = self._topic(topic, version)
+            # Without a topic of this name nothing can have been committed; an id that leads nowhere is an error.
+            unknown = known is None and version >= TOPIC_IDS_FROM
+            code = ErrorCode.UNKNOWN_TOPIC_ID if unknown else ErrorCode.NONE
+            partitions = [
+                _offset(index, committed.get(TopicPlace(known.id, index)) if known is not None else None, code)
+                for index in topic.partition_indexes
+            ]
+            answer: Body = {"name": topic.name, "partitions": partitions}
+            if version >= TOPIC_IDS_FROM:
+                answer["topic_id"] = topic.topic_id
+            topics.append(answer)
+        return topics
+
+    def _fetch_all(self, committed: Mapping[TopicPlace, CommittedOffset], version: int) -> list[Body]:
+        by_topic: dict[UUID, list[Body]] = {}
+        for place, offset in committed.items():
+            by_topic.setdefault(place.topic, []).append(_offset(place.partition, offset))
+        return [
+            {"name": topic.name, "partitions": partitions}
+            | ({"topic_id": topic.id} if version >= TOPIC_IDS_FROM else {})
+            for topic_id, partitions in by_topic.items()
+            if (topic := self._topics.by_id.get(topic_id)) is not None
+        ]
+
+    # Delete
+
+    async def offset_delete(self, call: Call) -> Body:
+        """Offsets of topics that no member subscribes to."""
+        body = call.body
+        try:
+            group = self._groups.get(body.group_id)
+            if group.members and group.protocol_type != PROTOCOL_TYPE:
+                return {"error_code": ErrorCode.NON_EMPTY_GROUP}
+            subscribed = _subscribed(group)
+            places: list[TopicPlace] = []
+            topics = []
+            for topic in body.topics:
+                known = self._topics.named().get(topic.name)
+                partitions = []
+                for asked in topic.partitions:
+                    code = ErrorCode.NONE
+                    if topic.name in subscribed:
+                        code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+                    elif known is None or log_of(known, asked.partition_index) is None:
+                        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    else:
+                        places.append(TopicPlace(known.id, asked.partition_index))
+                    partitions.append({"partition_index": asked.partition_index, "error_code": code})
+                topics.append({"name": topic.name, "partitions": partitions})
+            await self._groups.forget_offsets(body.group_id, places)
+        except MainstemError as error:
+            return {"error_code": group_code(error)}
+        return {"topics": topics}
+
+
+def _subscribed(group: Group) -> set[str]:
+    """The topics that members have asked for, as far as they can be understood."""
+    topics: set[str] = set()
+    if group.state is GroupState.EMPTY:
+        return topics
+    for member in group.members.values():
+        for _, metadata in member.protocols:
+            try:
+                topics.update(decode_subscription(metadata)[1].topics)
+            except MalformedBytes:
+                continue  # another kind of member: what it says is not ours to read
+    return topics
+
+
+def _offset(index: int, committed: CommittedOffset | None, code: int = ErrorCode.NONE) -> Body:
+    if committed is None:
+        return {"partition_index": index, "committed_offset": NO_OFFSET, "metadata": "", "error_code": code}
+    return {
+        "partition_index": index,
+        "committed_offset": committed.offset,
+        "committed_leader_epoch": committed.leader_epoch,
+        "metadata": committed.note,
+        "error_code": code,
+    }
+
+
+def _fail_all(topics: Iterable[Body], code: int) -> None:
+    for topic in topics:
+        for partition in topic["partitions"]:
+            partition["error_code"] = partition["error_code"] or code

@@ -1,0 +1,119 @@
+"""Transactions as an administrator sees them."""
+
+from __future__ import annotations
+
+from mainstem.broker.broker import Broker
+from mainstem.broker.transactions import Transaction, TransactionState
+from mainstem.model.errors import MainstemError
+from mainstem.protocols.kafka.errors import code_of
+from mainstem.protocols.kafka.handlers.requests import Body, Call, Served
+from mainstem.protocols.kafka.mapping import log_of
+from mainstem.wire.kafka import ApiKey, ErrorCode
+
+WORDS = {
+    TransactionState.EMPTY: "Empty",
+    TransactionState.OPEN: "Ongoing",
+    TransactionState.COMMITTED: "CompleteCommit",
+    TransactionState.ABORTED: "CompleteAbort",
+}
+NEVER_HERE = frozenset({"PrepareCommit", "PrepareAbort", "Dead", "PrepareEpochFence"})
+"""Kafka's words for what lies between: known, and never the case."""
+ANY_DURATION = -1
+
+
+class TransactionListingHandlers:
+    """ListTransactions, DescribeTransactions, DescribeProducers."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._transactions = broker.transactions
+        self._topics = broker.topics.named()
+        self._now_ms = broker.clock.now_ms
+
+    def apis(self) -> dict[int, Served]:
+        """By key. From version 2 on, ListTransactions has regular expressions."""
+        return {
+            ApiKey.LIST_TRANSACTIONS: Served(self.list_transactions, 0, 1),
+            ApiKey.DESCRIBE_TRANSACTIONS: Served(self.describe_transactions, 0, 0),
+            ApiKey.DESCRIBE_PRODUCERS: Served(self.describe_producers, 0, 0),
+        }
+
+    def list_transactions(self, call: Call) -> Body:
+        """All of them, or those that match."""
+        body = call.body
+        now_ms = self._now_ms()
+        states = []
+        for transaction in self._transactions.known():
+            entry = transaction.entry
+            assert entry is not None
+            if body.state_filters and WORDS[entry.state] not in body.state_filters:
+                continue
+            if body.producer_id_filters and entry.producer not in body.producer_id_filters:
+                continue
+            if body.duration_filter > ANY_DURATION and now_ms - entry.started_ms <= body.duration_filter:
+                continue
+            states.append(
+                {
+                    "transactional_id": transaction.name,
+                    "producer_id": entry.producer,
+                    "transaction_state": WORDS[entry.state],
+                }
+            )
+        unknown = sorted(set(body.state_filters) - NEVER_HERE - set(WORDS.values()))
+        return {"unknown_state_filters": unknown, "transaction_states": states}
+
+    def describe_transactions(self, call: Call) -> Body:
+        """Each of them, with its partitions."""
+        return {"transaction_states": [self._describe(name) for name in call.body.transactional_ids]}
+
+    def _describe(self, name: str) -> Body:
+        if not name:
+            return {"transactional_id": name, "error_code": ErrorCode.INVALID_REQUEST}
+        try:
+            transaction = self._transactions.get(name)
+        except MainstemError as error:
+            return {"transactional_id": name, "error_code": code_of(error)}
+        entry = transaction.entry
+        assert entry is not None
+        return {
+            "transactional_id": name,
+            "transaction_state": WORDS[entry.state],
+            "transaction_timeout_ms": entry.timeout_ms,
+            "transaction_start_time_ms": entry.started_ms,
+            "producer_id": entry.producer,
+            "producer_epoch": entry.epoch,
+            "topics": self._topics_of(transaction),
+        }
+
+    def _topics_of(self, transaction: Transaction) -> list[Body]:
+        found = []
+        for topic in self._topics.values() if transaction.logs else ():
+            partitions = [index for index, log in enumerate(topic.logs) if log in transaction.logs]
+            if partitions:
+                found.append({"topic": topic.name, "partitions": partitions})
+        return found
+
+    async def describe_producers(self, call: Call) -> Body:
+        """Those that have a transaction open in a partition."""
+        opened = await self._transactions.open_in()
+        epochs = {t.entry.producer: t.entry.epoch for t in self._transactions.known() if t.entry is not None}
+        topics = []
+        for asked in call.body.topics:
+            topic = self._topics.get(asked.name)
+            partitions = []
+            for index in asked.partition_indexes:
+                log = None if topic is None else log_of(topic, index)
+                if log is None:
+                    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    partitions.append({"partition_index": index, "error_code": unknown})
+                    continue
+                active = [
+                    {
+                        "producer_id": producer,
+                        "producer_epoch": epochs.get(producer, -1),
+                        "current_txn_start_offset": first,
+                    }
+                    for producer, first in opened.get(log, {}).items()
+                ]
+                partitions.append({"partition_index": index, "active_producers": active})
+            topics.append({"name": asked.name, "partitions": partitions})
+        return {"topics": topics}

@@ -1,0 +1,124 @@
+"""The OpenAPI document: well formed, complete, and true."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mainstem.protocols.http.errors import HttpError
+from mainstem.protocols.http.handlers.openapi import refusals_of
+from tests.unit.protocols.http.http_client import NOW_MS, Client, Reply, with_client
+from tests.unit.protocols.http.schema_check import mismatches, references, resolve
+from tests.unit.protocols.http.test_measurements import behind
+
+PAGE = (Path(__file__).parents[4] / "docs" / "protocols" / "http.md").read_text(encoding="utf-8")
+MEMBERS = {"operationId", "summary", "responses", "parameters", "requestBody"}
+
+
+def check_answer(document: dict[str, Any], path: str, method: str, reply: Reply) -> None:
+    """Whether a reply is as the document says."""
+    responses = document["paths"][path][method.lower()]["responses"]
+    described = responses.get(str(reply.status), responses["default"])
+    content = described.get("content")
+    if content is None:
+        assert reply.body == b""
+        return
+    media_type = reply.headers["content-type"].partition(";")[0]
+    assert media_type in content, f"{method} {path} {reply.status}"
+    if media_type != "text/plain":
+        assert mismatches(reply.json(), content[media_type]["schema"], document) == []
+
+
+@with_client
+async def test_the_document_is_well_formed(client: Client) -> None:
+    document = await client.get("/openapi.json")
+    assert document["openapi"] == "3.1.0"
+    assert {"title", "version"} <= document["info"].keys()
+    identities = []
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            assert operation.keys() <= MEMBERS
+            assert operation["summary"].endswith(".")
+            identities.append(operation["operationId"])
+            parameters = operation.get("parameters", [])
+            in_path = {parameter["name"] for parameter in parameters if parameter["in"] == "path"}
+            assert in_path == set(re.findall(r"{(\w+)}", path))
+            assert all(parameter["required"] == (parameter["in"] == "path") for parameter in parameters)
+            assert all(response["description"] for response in operation["responses"].values())
+    assert len(set(identities)) == len(identities)
+    for reference in references(document):
+        assert resolve(reference, document)
+    used = {reference.rpartition("/")[2] for reference in references(document)}
+    assert used == document["components"]["schemas"].keys()
+
+
+@with_client
+async def test_every_route_is_described_with_its_refusals(client: Client) -> None:
+    document = await client.get("/openapi.json")
+    for route in client.routes:
+        responses = document["paths"][route.path][route.method.lower()]["responses"]
+        for status in route.answers:
+            assert str(status) in responses
+        for refusal in refusals_of(route):
+            assert f":{refusal.name}`" in responses[str(refusal.status)]["description"]
+
+
+@with_client
+async def test_every_route_answers_as_described(client: Client) -> None:
+    document = await client.get("/openapi.json")
+    await client.create("t", 2)
+    await client.publish("t", NOW_MS - 1_000, -1)
+    await behind(client, "g", "t", 2)
+    asked = {
+        ("GET", "/v1/topics/{name}/partitions/{partition}"): [
+            ("/v1/topics/t/partitions/0", None),
+            ("/v1/topics/t/partitions/0?offset=0", None),
+            ("/v1/topics/t/partitions/9", None),
+            ("/v1/topics/t/partitions/x", None),
+        ],
+        ("POST", "/v1/topics"): [
+            ("/v1/topics", {"name": "new", "config": {"retention.ms": 1}}),
+            ("/v1/topics", {"name": "new"}),
+            ("/v1/topics", {"name": "new", "config": {"x": 1}}),
+            ("/v1/topics", {}),
+        ],
+        ("PATCH", "/v1/topics/{name}"): [("/v1/topics/t", {"partitions": 3}), ("/v1/topics/t", {"partitions": 1})],
+        ("DELETE", "/v1/topics/{name}"): [("/v1/topics/t", None), ("/v1/topics/t", None)],
+    }
+    routes = sorted(client.routes, key=lambda route: route.method == "DELETE")
+    for route in routes:
+        name = "g" if route.path.startswith("/v1/groups") else "t"
+        usual = [(route.path.replace("{name}", name), None), (route.path.replace("{name}", "nobody"), None)]
+        statuses = []
+        for path, content in asked.get((route.method, route.path), usual):
+            reply = await client.ask(route.method, path, content)
+            check_answer(document, route.path, route.method, reply)
+            statuses.append(reply.status)
+        assert statuses[0] == route.status
+
+
+# The page for people
+
+
+@with_client
+async def test_every_route_is_on_the_page(client: Client) -> None:
+    rows = re.findall(r"^\| `([A-Z]+ /\S*)` \|", PAGE, flags=re.MULTILINE)
+    assert sorted(rows) == sorted(f"{route.method} {route.path}" for route in client.routes)
+
+
+def test_every_problem_is_on_the_page_with_its_status() -> None:
+    def kinds(base: type[HttpError]) -> set[type[HttpError]]:
+        return {base}.union(*(kinds(kind) for kind in base.__subclasses__()))
+
+    documented = set()
+    for status, names in re.findall(r"^\| (\d{3}) \| (`[a-z-]+`(?:, `[a-z-]+`)*) \|", PAGE, flags=re.MULTILINE):
+        documented |= {(int(status), name) for name in re.findall(r"`([a-z-]+)`", names)}
+    assert documented == {(kind.status, kind.name) for kind in kinds(HttpError)}
+
+
+@with_client
+async def test_every_measurement_of_ours_is_on_the_page(client: Client) -> None:
+    text = (await client.ask("GET", "/metrics")).body.decode()
+    names = re.findall(r"^# TYPE (mainstem_\w+)", text, flags=re.MULTILINE)
+    assert names
+    for name in names:
+        assert f"`{name}`" in PAGE

@@ -1,0 +1,129 @@
+"""Only the one user is admitted."""
+
+import base64
+import hashlib
+import hmac
+from pathlib import Path
+
+import pytest
+
+from mainstem.protocols.kafka.adapter import SettingsUnusable, check_listening
+from mainstem.protocols.kafka.codec.scram import HASHES, Credentials, MalformedScram, ScramExchange, WrongCredentials
+from mainstem.protocols.kafka.session import KafkaSettings
+from mainstem.wire.kafka import ApiKey, ErrorCode
+from tests.unit.protocols.kafka.client import Client, Connect, with_adapter
+
+
+@pytest.fixture
+def password_file(tmp_path: Path) -> str:
+    path = tmp_path / "password"
+    path.write_text("secret\n")
+    return str(path)
+
+
+async def authenticate(client: Client, mechanism: str, *messages: bytes) -> tuple[int, bytes]:
+    agreed = await client.ask(ApiKey.SASL_HANDSHAKE, 1, mechanism=mechanism)
+    assert agreed.error_code == 0
+    answer = None
+    for message in messages:
+        answer = await client.ask(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=message)
+    assert answer is not None
+    return answer.error_code, answer.auth_bytes
+
+
+def test_plain(password_file: str) -> None:
+    @with_adapter(user="me", password_file=password_file)
+    async def run(connect: Connect) -> None:
+        client = connect()
+        keys = {entry.api_key for entry in (await client.ask(ApiKey.API_VERSIONS, 4)).api_keys}
+        assert ApiKey.SASL_HANDSHAKE in keys
+        assert await authenticate(client, "PLAIN", b"\0me\0secret") == (0, b"")
+        await client.create("t")
+        for wrong in (b"\0me\0wrong", b"\0you\0secret", b"me\0secret", b"", b"root\0me\0secret"):
+            client = connect()
+            code, _ = await authenticate(client, "PLAIN", wrong)
+            assert code == ErrorCode.SASL_AUTHENTICATION_FAILED
+            assert client.session.finished
+
+    run()
+
+
+def test_nothing_else_is_answered_before(password_file: str) -> None:
+    @with_adapter(user="me", password_file=password_file)
+    async def run(connect: Connect) -> None:
+        for key, version in ((ApiKey.METADATA, 9), (ApiKey.PRODUCE, 9), (ApiKey.FETCH, 12), (ApiKey.CREATE_TOPICS, 5)):
+            client = connect()
+            client.send(key, version)
+            assert client.session.finished
+            assert not client.output
+        client = connect()
+        refused = await client.ask(ApiKey.SASL_HANDSHAKE, 1, mechanism="GSSAPI")
+        assert refused.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        assert "SCRAM-SHA-512" in refused.mechanisms
+        client = connect()
+        early = await client.ask(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"\0me\0secret")
+        assert early.error_code == ErrorCode.ILLEGAL_SASL_STATE
+        assert client.session.finished
+
+    run()
+
+
+def client_final(password: str, mechanism: str, first: str, server_first: str) -> bytes:
+    """The client's side of RFC 5802."""
+    name = HASHES[mechanism]
+    fields = dict(part.split("=", 1) for part in server_first.split(","))
+    salted = hashlib.pbkdf2_hmac(name, password.encode(), base64.b64decode(fields["s"]), int(fields["i"]))
+    client_key = hmac.digest(salted, b"Client Key", name)
+    without_proof = f"c=biws,r={fields['r']}"
+    said = f"{first},{server_first},{without_proof}".encode()
+    signature = hmac.digest(hashlib.new(name, client_key).digest(), said, name)
+    proof = base64.b64encode(bytes(a ^ b for a, b in zip(client_key, signature, strict=True))).decode()
+    return f"{without_proof},p={proof}".encode()
+
+
+@pytest.mark.parametrize("mechanism", HASHES)
+def test_scram(mechanism: str) -> None:
+    def exchange() -> ScramExchange:
+        return ScramExchange("me", Credentials.of("secret", mechanism, b"salt"), "server")
+
+    first = "n=me,r=client"
+    good = exchange()
+    server_first, is_proven = good.answer(b"n,," + first.encode())
+    assert (server_first.startswith(b"r=clientserver,s="), is_proven) == (True, False)
+    final, is_proven = good.answer(client_final("secret", mechanism, first, server_first.decode()))
+    assert (final[:2], is_proven) == (b"v=", True)
+    bad = exchange()
+    bad.answer(b"n,," + first.encode())
+    with pytest.raises(WrongCredentials):
+        bad.answer(client_final("guess", mechanism, first, server_first.decode()))
+    with pytest.raises(WrongCredentials):
+        exchange().answer(b"n,,n=you,r=x")
+    for malformed in (b"", b"p=tls-unique,,n=me,r=x", b"n,,n=me", b"n,,r=x", b"\xff", b"n,b=1,n=me,r=x"):
+        with pytest.raises(MalformedScram):
+            exchange().answer(malformed)
+
+
+def test_the_vector_of_rfc_7677() -> None:
+    credentials = Credentials.of("pencil", "SCRAM-SHA-256", base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="))
+    exchange = ScramExchange("user", credentials, "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
+    server_first, _ = exchange.answer(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
+    assert server_first == b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+    final, is_proven = exchange.answer(
+        b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+    )
+    assert (final, is_proven) == (b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", True)
+
+
+def test_beyond_this_machine_only_with_a_user_or_by_name(password_file: str) -> None:
+    check_listening(KafkaSettings(), ["127.0.0.1", "::1", "localhost"])
+    for host in ("0.0.0.0", "::", "10.0.0.1", "broker.example"):
+        with pytest.raises(SettingsUnusable, match="anybody"):
+            check_listening(KafkaSettings(), ["127.0.0.1", host])
+        check_listening(KafkaSettings(anybody_from_anywhere=True), [host])
+        check_listening(KafkaSettings(user="me", password_file=password_file), [host])
+    with pytest.raises(SettingsUnusable, match="password_file"):
+        check_listening(KafkaSettings(user="me"), ["127.0.0.1"])
+    with pytest.raises(SettingsUnusable, match="cannot be read"):
+        check_listening(KafkaSettings(user="me", password_file=password_file + "x"), ["127.0.0.1"])
+    with pytest.raises(SettingsUnusable, match=r"kafka\.user"):
+        check_listening(KafkaSettings(password_file=password_file), ["127.0.0.1"])

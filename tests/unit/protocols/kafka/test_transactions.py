@@ -1,0 +1,394 @@
+"""Transactions by their bytes: both versions of the protocol, and Kafka's codes for what cannot be."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mainstem.wire.kafka import ApiKey, ErrorCode
+from mainstem.wire.record_batch import batches_in, decode_records, read_header
+from tests.unit.protocols.kafka.client import Client, Connect, batch, with_adapter
+
+COMMITTED_ONLY = 1
+
+
+class Producer:
+    """A transactional producer, as far as its requests go."""
+
+    def __init__(self, client: Client, name: str = "tx", *, second: bool) -> None:
+        self.client = client
+        self.name = name
+        self.second = second
+        """Whether it speaks the second version (KIP-890)."""
+        self.id, self.epoch = -1, -1
+        self.sequences: dict[str, int] = {}
+
+    async def begin(self, timeout_ms: int = 60_000, **options: Any) -> int:
+        answer = await self.client.ask(
+            ApiKey.INIT_PRODUCER_ID, 5, transactional_id=self.name, transaction_timeout_ms=timeout_ms, **options
+        )
+        if answer.error_code == 0:
+            self.id, self.epoch, self.sequences = answer.producer_id, answer.producer_epoch, {}
+        return int(answer.error_code)
+
+    async def add(self, topic: str, partition: int = 0, version: int = 3) -> int:
+        answer = await self.client.ask(
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            version,
+            v3_and_below_transactional_id=self.name,
+            v3_and_below_producer_id=self.id,
+            v3_and_below_producer_epoch=self.epoch,
+            v3_and_below_topics=[{"name": topic, "partitions": [partition]}],
+        )
+        return int(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
+
+    async def write(self, topic: str, *values: bytes, version: int | None = None, add: bool = True) -> int:
+        if add and not self.second:
+            code = await self.add(topic)
+            if code:
+                return code
+        sequence = self.sequences.get(topic, 0)
+        records = batch(
+            *values,
+            producer_id=self.id,
+            producer_epoch=self.epoch,
+            base_sequence=sequence,
+            transactional=True,
+        )
+        answer = await self.client.produce(
+            topic, records, version=version or (12 if self.second else 11), transactional_id=self.name
+        )
+        if answer.error_code == 0:
+            self.sequences[topic] = sequence + len(values)
+        return int(answer.error_code)
+
+    async def end(self, *, commit: bool, version: int | None = None) -> int:
+        answer = await self.client.ask(
+            ApiKey.END_TXN,
+            version or (5 if self.second else 4),
+            transactional_id=self.name,
+            producer_id=self.id,
+            producer_epoch=self.epoch,
+            committed=commit,
+        )
+        if answer.error_code == 0 and self.second:
+            if (answer.producer_id, answer.producer_epoch) != (self.id, self.epoch):
+                self.sequences = {}
+            self.id, self.epoch = answer.producer_id, answer.producer_epoch
+        return int(answer.error_code)
+
+    async def add_offset(self, group: str, offset: int, version: int | None = None, **options: Any) -> int:
+        partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": "note"}
+        answer = await self.client.ask(
+            ApiKey.TXN_OFFSET_COMMIT,
+            version or (5 if self.second else 3),
+            transactional_id=self.name,
+            group_id=group,
+            producer_id=self.id,
+            producer_epoch=self.epoch,
+            topics=[{"name": "t", "partitions": [partition]}],
+            **options,
+        )
+        return int(answer.topics[0].partitions[0].error_code)
+
+
+async def seen(client: Client, topic: str = "t") -> list[bytes | None]:
+    """What a careful reader makes of a partition: nothing beyond the stable offset, nothing aborted, no markers."""
+    answer = await client.fetch(topic, 0, isolation_level=COMMITTED_ONLY)
+    aborted = sorted((a.first_offset, a.producer_id) for a in answer.aborted_transactions or ())
+    found: list[bytes | None] = []
+    ignored: set[int] = set()
+    data = bytes(answer.records or b"")
+    for position, size in batches_in(data):
+        header = read_header(data, position)
+        while aborted and aborted[0][0] <= header.base_offset:
+            ignored.add(aborted.pop(0)[1])
+        if header.is_control:
+            ignored.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in ignored):
+            found += [record.value for record in decode_records(data[position : position + size])]
+    return found
+
+
+async def described(client: Client, name: str = "tx") -> Any:
+    (state,) = (await client.ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=[name])).transaction_states
+    return state
+
+
+async def committed(client: Client, group: str) -> tuple[int, str]:
+    asked = [{"group_id": group, "topics": [{"name": "t", "partition_indexes": [0]}]}]
+    answer = await client.ask(ApiKey.OFFSET_FETCH, 8, groups=asked)
+    partition = answer.groups[0].topics[0].partitions[0]
+    return partition.committed_offset, partition.metadata
+
+
+versions = pytest.mark.parametrize("second", [False, True], ids=["first", "second"])
+
+
+@versions
+def test_commit_and_abort(second: bool) -> None:
+    @with_adapter
+    async def run(connect: Connect) -> None:
+        client = connect()
+        await client.create("t")
+        await client.create("u")
+        producer = Producer(client, second=second)
+        assert await producer.begin() == 0
+        expected: list[bytes] = []
+        for number in range(6):
+            epoch = producer.epoch
+            values = [b"%d-a" % number, b"%d-b" % number]
+            for value in values:
+                assert await producer.write("t", value) == 0
+            assert await producer.write("u", b"u%d" % number) == 0
+            assert await seen(client) == expected
+            state = await described(client)
+            assert (state.transaction_state, state.producer_epoch) == ("Ongoing", epoch)
+            assert {t.topic: t.partitions for t in state.topics} == {"t": [0], "u": [0]}
+            assert await producer.end(commit=number % 2 == 0) == 0
+            assert producer.epoch == epoch + second
+            expected += values if number % 2 == 0 else []
+            assert await seen(client) == expected
+        assert await seen(client, "u") == [b"u0", b"u2", b"u4"]
+        state = await described(client)
+        assert (state.transaction_state, state.topics, state.transaction_start_time_ms) == ("CompleteAbort", [], -1)
+
+    run()
+
+
+@versions
+def test_another_producer_of_the_name_fences_and_aborts(second: bool) -> None:
+    @with_adapter
+    async def run(connect: Connect) -> None:
+        client = connect()
+        await client.create("t")
+        old, new = Producer(client, second=second), Producer(client, second=second)
+        await old.begin()
+        assert await old.write("t", b"lost") == 0
+        assert await new.begin() == 0
+        assert (new.id, new.epoch) == (old.id, old.epoch + 1)
+        answer = await client.fetch("t", 0, isolation_level=COMMITTED_ONLY)
+        assert (answer.last_stable_offset, answer.high_watermark) == (2, 2), "still open"
+        assert await old.write("t", b"late", add=False) == ErrorCode.INVALID_PRODUCER_EPOCH
+        assert await old.add("t") == ErrorCode.PRODUCER_FENCED
+        assert await old.add("t", version=1) == ErrorCode.INVALID_PRODUCER_EPOCH
+        assert await old.end(commit=True) == ErrorCode.PRODUCER_FENCED
+        assert await old.end(commit=True, version=1) == ErrorCode.INVALID_PRODUCER_EPOCH
+        assert await old.add_offset("g", 1) == ErrorCode.INVALID_PRODUCER_EPOCH
+        assert await new.write("t", b"kept") == 0
+        assert await new.end(commit=True) == 0
+        assert await seen(client) == [b"kept"]
+
+    run()
+
+
+@with_adapter
+async def test_the_end_asked_for_twice(connect: Connect) -> None:
+    client = connect()
+    await client.create("t")
+    producer = Producer(client, second=False)
+    await producer.begin()
+    assert await producer.end(commit=True) == ErrorCode.INVALID_TXN_STATE
+    await producer.write("t", b"a")
+    assert await producer.end(commit=True) == 0
+    assert await producer.end(commit=True) == 0
+    assert await producer.end(commit=False) == ErrorCode.INVALID_TXN_STATE
+    assert (await client.fetch("t", 0)).high_watermark == 2, "a second marker"
+
+
+@with_adapter
+async def test_the_end_asked_for_twice_in_the_second_version(connect: Connect) -> None:
+    client = connect()
+    await client.create("t")
+    producer = Producer(client, second=True)
+    await producer.begin()
+    assert await producer.end(commit=True) == ErrorCode.INVALID_TXN_STATE
+    await producer.write("t", b"a")
+    assert await producer.end(commit=True) == 0
+    assert producer.epoch == 1
+    producer.epoch = 0
+    assert await producer.end(commit=False) == ErrorCode.INVALID_TXN_STATE
+    assert await producer.end(commit=True) == 0
+    assert producer.epoch == 1, "learns what it had missed"
+    assert await producer.end(commit=True) == ErrorCode.INVALID_TXN_STATE
+    assert await producer.end(commit=False) == 0
+    assert producer.epoch == 2, "there was nothing to abort, but an epoch to leave"
+    assert (await client.fetch("t", 0)).high_watermark == 2, "a second marker"
+
+
+@with_adapter
+async def test_refusals_have_kafkas_codes(connect: Connect) -> None:
+    client = connect()
+    await client.create("t")
+    producer = Producer(client, second=False)
+    assert await producer.begin(timeout_ms=900_001) == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    assert await producer.begin(timeout_ms=0) == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    assert await Producer(client, "", second=False).begin() == ErrorCode.INVALID_REQUEST
+    assert await producer.add("t") == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert await producer.end(commit=True) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert (await described(client)).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    await producer.begin()
+    assert await producer.write("t", b"a", version=9, add=False) == ErrorCode.INVALID_TXN_STATE
+    assert await producer.write("t", b"a", version=11, add=False) == ErrorCode.TRANSACTION_ABORTABLE
+    assert await producer.add("nowhere") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await producer.add_offset("g", 1) == ErrorCode.INVALID_TXN_STATE
+    stranger = Producer(client, second=False)
+    stranger.id, stranger.epoch = producer.id + 1, 0
+    assert await stranger.write("t", b"a", add=False) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    records = batch(b"a", producer_id=producer.id, producer_epoch=0, base_sequence=0, transactional=True)
+    nameless = await client.produce("t", records)
+    assert nameless.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert (await client.fetch("t", 0)).high_watermark == 0
+
+
+@with_adapter
+async def test_going_on_after_an_error(connect: Connect) -> None:
+    """KIP-360."""
+    client = connect()
+    producer = Producer(client, second=False)
+    await producer.begin()
+    who = {"producer_id": producer.id, "producer_epoch": 0}
+    assert await producer.begin(**who) == 0
+    assert producer.epoch == 1
+    assert await producer.begin(**who) == 0
+    assert producer.epoch == 1, "asked again, as the answer was lost"
+    assert await Producer(client, second=False).begin() == 0
+    assert await producer.begin(producer_id=producer.id, producer_epoch=1) == ErrorCode.PRODUCER_FENCED
+    assert await producer.begin(producer_id=producer.id + 5, producer_epoch=2) == ErrorCode.PRODUCER_FENCED
+    assert await producer.begin(producer_id=producer.id) == ErrorCode.INVALID_REQUEST
+
+
+@versions
+def test_too_long_is_aborted_and_fenced(second: bool) -> None:
+    @with_adapter
+    async def run(connect: Connect) -> None:
+        client = connect()
+        await client.create("t")
+        producer = Producer(client, second=second)
+        await producer.begin(timeout_ms=30)
+        assert await producer.write("t", b"lost") == 0
+        waited = await client.fetch("t", 0, isolation_level=COMMITTED_ONLY, max_wait_ms=10_000)
+        assert (waited.last_stable_offset, len(waited.aborted_transactions)) == (2, 1)
+        while (code := await producer.write("t", b"late", add=False)) == ErrorCode.NOT_ENOUGH_REPLICAS:  # noqa: ASYNC110
+            await asyncio.sleep(0)  # the abort is seen before it is answered
+        assert code == ErrorCode.INVALID_PRODUCER_EPOCH
+        fenced = ErrorCode.INVALID_TXN_STATE if second else ErrorCode.PRODUCER_FENCED
+        assert await producer.end(commit=True) == fenced
+        if second:
+            assert await producer.end(commit=False) == 0, "learns the epoch in which it may go on"
+        else:
+            assert await producer.begin() == 0
+        assert await producer.write("t", b"kept") == 0
+        assert await producer.end(commit=True) == 0
+        assert await seen(client) == [b"kept"]
+
+    run()
+
+
+@versions
+def test_offsets_count_with_the_commit(second: bool) -> None:
+    @with_adapter
+    async def run(connect: Connect) -> None:
+        client = connect()
+        await client.create("t")
+        producer = Producer(client, second=second)
+        await producer.begin()
+        for number, (commit, expected) in enumerate([(True, 10), (False, 10), (True, 12)]):
+            before = await committed(client, "g")
+            if not second:
+                body = {"producer_id": producer.id, "producer_epoch": producer.epoch, "group_id": "g"}
+                added = await client.ask(ApiKey.ADD_OFFSETS_TO_TXN, 3, transactional_id="tx", **body)
+                assert added.error_code == 0
+            assert await producer.add_offset("g", 10 + number) == 0
+            assert await committed(client, "g") == before
+            assert await producer.end(commit=commit) == 0
+            assert await committed(client, "g") == (expected, "note")
+        assert await producer.add_offset("g", 1, generation_id=3, member_id="m") != 0
+
+    run()
+
+
+@with_adapter
+async def test_a_topic_deleted_within_a_transaction(connect: Connect) -> None:
+    client = connect()
+    await client.create("t")
+    await client.create("gone")
+    producer = Producer(client, second=True)
+    await producer.begin()
+    assert [await producer.write(topic, b"a") for topic in ("t", "gone")] == [0, 0]
+    await client.ask(ApiKey.DELETE_TOPICS, 4, topic_names=["gone"])
+    assert await producer.end(commit=True) == 0
+    assert await seen(client) == [b"a"]
+
+
+@with_adapter
+async def test_a_new_producer_begins_with_sequence_0_in_the_second_version(connect: Connect) -> None:
+    client = connect()
+    await client.create("t")
+    producer = Producer(client, second=True)
+    await producer.begin()
+    producer.sequences["t"] = 3
+    assert await producer.write("t", b"a") == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    producer.sequences["t"] = 0
+    assert await producer.write("t", b"a") == 0
+    assert await producer.end(commit=True) == 0
+    assert await seen(client) == [b"a"]
+
+
+@with_adapter
+async def test_listing(connect: Connect) -> None:
+    client = connect()
+    await client.create("t")
+    one, two = Producer(client, "one", second=True), Producer(client, "two", second=True)
+    await one.begin()
+    await two.begin()
+    await two.write("t", b"a")
+
+    async def listed(**filters: Any) -> dict[str, str]:
+        answer = await client.ask(ApiKey.LIST_TRANSACTIONS, 1, **filters)
+        return {t.transactional_id: t.transaction_state for t in answer.transaction_states}
+
+    assert await listed() == {"one": "Empty", "two": "Ongoing"}
+    assert await listed(state_filters=["Ongoing"]) == {"two": "Ongoing"}
+    assert await listed(producer_id_filters=[one.id]) == {"one": "Empty"}
+    assert "two" not in await listed(duration_filter=60_000)
+    answer = await client.ask(ApiKey.LIST_TRANSACTIONS, 0, state_filters=["Dead", "Sleepy"])
+    assert (answer.unknown_state_filters, answer.transaction_states) == (["Sleepy"], [])
+    asked = [{"name": "t", "partition_indexes": [0, 4]}]
+    (topic,) = (await client.ask(ApiKey.DESCRIBE_PRODUCERS, 0, topics=asked)).topics
+    known, unknown = topic.partitions
+    assert [(p.producer_id, p.current_txn_start_offset) for p in known.active_producers] == [(two.id, 0)]
+    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@with_adapter
+async def test_many_transactions_in_one_request(connect: Connect) -> None:
+    client = connect()
+    await client.create("t")
+    producer = Producer(client, second=True)
+    await producer.begin()
+
+    async def ask(verify_only: bool) -> int:
+        wish = {
+            "transactional_id": "tx",
+            "producer_id": producer.id,
+            "producer_epoch": producer.epoch,
+            "verify_only": verify_only,
+            "topics": [{"name": "t", "partitions": [0]}],
+        }
+        answer = await client.ask(ApiKey.ADD_PARTITIONS_TO_TXN, 5, transactions=[wish])
+        result = answer.results_by_transaction[0].topic_results[0].results_by_partition[0]
+        return int(result.partition_error_code)
+
+    assert await ask(verify_only=True) == ErrorCode.TRANSACTION_ABORTABLE
+    assert await ask(verify_only=False) == 0
+    assert await ask(verify_only=True) == 0
+
+
+@with_adapter
+async def test_clients_learn_of_the_second_version(connect: Connect) -> None:
+    answer = await connect().ask(ApiKey.API_VERSIONS, 4)
+    assert {f.name: f.max_version for f in answer.supported_features}["transaction.version"] == 2
+    assert {f.name: f.max_version_level for f in answer.finalized_features}["transaction.version"] == 2
