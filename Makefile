@@ -3,6 +3,7 @@
 #   make test             run the tests                (ARGS="tests/unit -k name")
 #   make lint             style, types, layers
 #   make simulate SEEDS=N seeded crash simulations     make crash CYCLES=N   kill a real broker again and again
+#   make test-java        Kafka's own Java tools, where Maven Central can be reached
 #   make bench            measure                      make setup, make clean
 
 PYTHON  ?= python3
@@ -20,7 +21,7 @@ SERVE   := $(VENV)/.serve-$(SUM)
 DEV     := $(VENV)/.dev-$(SUM)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: serve test lint bench simulate crash setup clean
+.PHONY: serve test test-java lint bench simulate crash setup clean
 .DEFAULT_GOAL := test
 
 serve: $(SERVE)
@@ -28,6 +29,10 @@ serve: $(SERVE)
 
 test: $(DEV)
 	$(BIN)/python -m pytest $(ARGS)
+
+# Not part of `test`: it fetches Apache Kafka, and says so and ends well where it cannot.
+test-java: $(DEV)
+	$(BIN)/python -m pytest tests/java/kafka_tools.py $(ARGS)
 
 lint: $(DEV)
 	$(BIN)/ruff check --output-format concise
@@ -43,6 +48,7 @@ simulate: $(DEV)
 
 crash: $(DEV)
 	$(BIN)/python -m tests.crash --cycles $(CYCLES) $(ARGS)
+	$(BIN)/python -m tests.clients.kafka.crash --cycles $(CYCLES) $(ARGS)
 
 setup: $(DEV)
 

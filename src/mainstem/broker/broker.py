@@ -6,6 +6,7 @@
     topics        administer topics
     producers     identities of idempotent producers
     groups        members that share partitions, and how far they have come
+    share_groups  members that take records one by one, over subscriptions
     transactions  batches and offsets that count together
 
 Publishing and reading are the engine's own methods, not wrapped: on the hot path a call costs as much as a check.
@@ -20,6 +21,7 @@ from mainstem.broker.clock import Clock
 from mainstem.broker.directed_groups import DirectedGroups
 from mainstem.broker.groups import Groups
 from mainstem.broker.producers import Producers
+from mainstem.broker.share_groups import ShareGroups
 from mainstem.broker.topics import Topics
 from mainstem.broker.transactions import Transactions
 from mainstem.coordination import catalog as catalogs
@@ -39,6 +41,7 @@ class Broker:
         self.producers = Producers(engine, ids)
         self.directed_groups = DirectedGroups(engine, clock, self.topics.named())
         self.groups = Groups(engine, clock, catalog.by_id, self.directed_groups)
+        self.share_groups = ShareGroups(engine, clock, self.topics.named())
         self.transactions = Transactions(engine, clock, self.producers, self.groups, catalog.by_id)
         self.publish = engine.commit
         self.read = engine.read
@@ -64,5 +67,6 @@ class Broker:
         broker = cls(engine, clock, catalog, ids)
         await broker.directed_groups.load()
         await broker.groups.load()
+        await broker.share_groups.load({log for topic in catalog.by_id.values() for log in topic.logs})
         await broker.transactions.load()
         return broker

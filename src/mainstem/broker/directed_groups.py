@@ -40,7 +40,7 @@ class _Held:
         self.due_ms = 0
 
 
-class _Shapes(Mapping[str, TopicShape]):
+class Shapes(Mapping[str, TopicShape]):
     """Topics as assignors see them."""
 
     def __init__(self, topics: Mapping[str, Topic]) -> None:
@@ -66,7 +66,7 @@ class DirectedGroups:
     def __init__(self, engine: Engine, clock: Clock, topics: Mapping[str, Topic]) -> None:
         self._engine = engine
         self._clock = clock
-        self._shapes = _Shapes(topics)
+        self._shapes = Shapes(topics)
         self._held: dict[str, _Held] = {}
         self._members_max = 10_000
         self._session_timeout_ms = 45_000

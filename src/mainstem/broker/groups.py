@@ -189,6 +189,12 @@ class Groups:
         held = self._held.get(name) or self._hold(name)
         await self._change(held.record, held.record.decide_commit(offsets))
 
+    def confirm(self, name: str, mutations: Sequence[Mutation]) -> None:
+        """Offsets of the group are durable that were committed together with something else."""
+        record = (self._held.get(name) or self._hold(name)).record
+        for mutation in mutations:
+            record.replay(mutation)
+
     def offsets(self, name: str) -> Mapping[TopicPlace, CommittedOffset]:
         """All that was committed, durably; nothing for a group that is not known."""
         held = self._held.get(name)
@@ -212,8 +218,8 @@ class Groups:
 
     def names(self) -> list[str]:
         """Of groups that have members, or of which something is stored."""
-        own = [name for name, held in self._held.items() if held.group.members or held.record.is_indexed]
-        return own if self._directed is None else [*own, *(n for n in self._directed.names() if n not in self._held)]
+        own = {name: None for name, held in self._held.items() if held.group.members or held.record.is_indexed}
+        return list(own if self._directed is None else own | dict.fromkeys(self._directed.names()))
 
     def get(self, name: str) -> Group:
         """One of them. Raises UnknownGroup."""
@@ -224,8 +230,7 @@ class Groups:
         held = self._known(name)
         if held.group.state is not GroupState.EMPTY or self._is_directed(name):
             raise GroupNotEmpty(f"{name} has members")
-        if self._directed is not None:
-            await self._directed.delete(name)
+        await self._forget_directed(name)
         del self._held[name]
         try:
             await self._engine.alter((), held.record.decide_delete())
@@ -242,10 +247,21 @@ class Groups:
             gone = record.expired(self._topics, self._rules.offsets_retention_ms, self._clock.now_ms())
             if gone:
                 await self._change(record, record.decide_forget(gone))
-            if not record.offsets and held.group.state is GroupState.EMPTY and self._held.get(name) is held:
+            if record.offsets or held.group.next_deadline_ms() is not None or self._held.get(name) is not held:
+                continue
+            if record.is_indexed or name in (self._directed or ()):
                 await self.delete(name)
+            else:
+                del self._held[name]  # asked for, and never joined
+        for name in self._directed.names() if self._directed is not None else ():
+            if name not in self._held and not self._is_directed(name):
+                await self._forget_directed(name)
 
     # -----------------------------------------------------------------------------------------------------------------
+
+    async def _forget_directed(self, name: str) -> None:
+        if self._directed is not None:
+            await self._directed.delete(name)
 
     def _now_ms(self) -> int:
         return int(self._clock.monotonic() * 1000)

@@ -27,7 +27,7 @@ from mainstem.coordination.errors import (
     UnknownTransaction,
 )
 from mainstem.coordination.group_offsets import GroupRecord
-from mainstem.coordination.transaction import Ending, Transaction
+from mainstem.coordination.transaction import Transaction, Transition
 from mainstem.coordination.transaction_entries import (
     NO_PRODUCER,
     SCOPE,
@@ -50,7 +50,7 @@ EXPIRY_CHECK_S = 3_600
 DELETED_LOG_ATTEMPTS = 3
 
 Offsets: TypeAlias = Mapping[TopicPlace, CommittedOffset]
-Decide: TypeAlias = Callable[[Collection[int]], Ending]
+Decide: TypeAlias = Callable[[Collection[int]], Transition]
 """The end of a transaction, given which of its logs are gone."""
 
 
@@ -176,7 +176,7 @@ class Transactions:
             transaction = held.transaction
             new = await self._producers.new_id() if transaction.needs_producer(expected) else NO_PRODUCER
 
-            def decide(gone: Collection[int]) -> Ending:
+            def decide(gone: Collection[int]) -> Transition:
                 return transaction.decide_begin(timeout_ms, expected, new, self._now_ms(), gone)
 
             return await self._end(transaction, decide)
@@ -253,7 +253,7 @@ class Transactions:
     async def _finish(self, transaction: Transaction, *, commit: bool, raises_epoch: bool) -> Identity:
         new = await self._producers.new_id() if raises_epoch and transaction.needs_producer() else NO_PRODUCER
 
-        def decide(gone: Collection[int]) -> Ending:
+        def decide(gone: Collection[int]) -> Transition:
             return transaction.decide_end(
                 commit=commit, raises_epoch=raises_epoch, new_producer=new, now_ms=self._now_ms(), gone=gone
             )
@@ -264,22 +264,20 @@ class Transactions:
         self, transaction: Transaction, decide: Decide, offsets: Mapping[str, Offsets] | None = None
     ) -> Identity:
         """One commit: markers, offsets of groups, state."""
-        offsets = offsets or {}
+        committed = {group: GroupRecord(group).decide_commit(of_group) for group, of_group in (offsets or {}).items()}
         transaction.is_ending = True
         try:
-            ending = await self._commit(decide, offsets)
+            ending = await self._commit(decide, [m for mutations in committed.values() for m in mutations])
             for mutation in ending.state:
                 transaction.replay(mutation)
             self._with_offsets.discard(transaction.name)
         finally:
             transaction.is_ending = False
-        for group, of_group in offsets.items():
-            # They are durable; this lets the group's own memory know.
-            await self._groups.commit(group, of_group)
+        for group, mutations in committed.items():
+            self._groups.confirm(group, mutations)
         return ending.entry.identity
 
-    async def _commit(self, decide: Decide, offsets: Mapping[str, Offsets]) -> Ending:
-        committed = [m for group, of_group in offsets.items() for m in GroupRecord(group).decide_commit(of_group)]
+    async def _commit(self, decide: Decide, committed: Sequence[Mutation]) -> Transition:
         gone: set[int] = set()
         attempt = 0
         while True:

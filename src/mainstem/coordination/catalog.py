@@ -40,10 +40,13 @@ class TopicEntry(msgspec.Struct, frozen=True, array_like=True):
     configs: dict[str, str]
 
 
+CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+
 class Topic:
     """A topic, ready for use. Never changed: another one takes its place."""
 
-    __slots__ = ("configs", "id", "is_compacted", "is_stamped", "logs", "name", "namespace")
+    __slots__ = ("codec", "configs", "id", "is_compacted", "is_rewritten", "is_stamped", "logs", "name", "namespace")
 
     def __init__(self, entry: TopicEntry) -> None:
         self.namespace = entry.namespace
@@ -55,6 +58,9 @@ class Topic:
         """What was set, as it was written; everything else has its default."""
         self.is_stamped = entry.configs.get("message.timestamp.type") == "LogAppendTime"
         """Whether records get the time of their arrival."""
+        self.codec = CODECS.get(entry.configs.get("compression.type", "producer"))
+        """How records are compressed; None: as their producer did."""
+        self.is_rewritten = self.is_stamped or self.codec is not None
         self.is_compacted = "compact" in entry.configs.get("cleanup.policy", "")
 
     def entry(self, *, logs: tuple[int, ...] | None = None, configs: Mapping[str, str] | None = None) -> TopicEntry:

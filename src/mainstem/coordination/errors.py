@@ -10,7 +10,8 @@ PeerError
 |   |-- UnknownMember, MemberIdRequired, FencedInstance
 |   |-- StaleGeneration, RebalanceUnderWay, InvalidSessionTimeout
 |   |-- FencedMember, StaleMember, InstanceInUse, UnknownAssignor
-|   `-- OffsetNoteTooLarge
+|   |-- OffsetNoteTooLarge
+|   `-- NotLeased, InvalidGroupConfig
 `-- TransactionError
     |-- FencedProducer, StaleProducerEpoch, UnknownProducer
     |-- InvalidTransactionState, TransactionUnderWay
@@ -119,6 +120,14 @@ class UnknownAssignor(GroupError):
 
 class OffsetNoteTooLarge(GroupError):
     """The text beside a committed offset is too long."""
+
+
+class NotLeased(GroupError):
+    """Nobody works on the record, or somebody else does."""
+
+
+class InvalidGroupConfig(GroupError):
+    """A group has no such setting, or it cannot have this value."""
 
 
 class TransactionError(PeerError):

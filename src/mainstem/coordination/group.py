@@ -96,7 +96,7 @@ class Group:
             return self._join_known(wish, now_ms)
         if wish.instance_id is not None and wish.instance_id in self._instances:
             return self._replace_static(wish, self._instances[wish.instance_id], now_ms)
-        self._check_room()
+        self._check_room(len(self._expected))
         member_id = f"{wish.instance_id or wish.client_id}-{self._new_id()}"
         if wish.id_required and wish.instance_id is None:
             self._expected[member_id] = now_ms + wish.session_timeout_ms
@@ -117,14 +117,13 @@ class Group:
         if not common:
             raise InconsistentProtocol("no protocol is known to all members")
 
-    def _check_room(self) -> None:
-        if len(self.members) + len(self._expected) >= self.rules.members_max:
+    def _check_room(self, expected: int) -> None:
+        if len(self.members) + expected >= self.rules.members_max:
             raise GroupFull(f"{self.rules.members_max} members")
 
     def _join_known(self, wish: JoinWish, now_ms: int) -> Answer[Joined]:
         if wish.member_id in self._expected:
-            if len(self.members) >= self.rules.members_max:
-                raise GroupFull(f"{self.rules.members_max} members")
+            self._check_room(0)
             del self._expected[wish.member_id]
             return self._add(wish.member_id, wish, now_ms)
         member = self._find(wish.member_id, wish.instance_id)

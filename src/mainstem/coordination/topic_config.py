@@ -19,8 +19,8 @@ from mainstem.storage.contract import Flush, LogConfig
 LONG_MAX = 2**63 - 1
 INT_MAX = 2**31 - 1
 SEGMENT_BYTES_MIN = 1 << 20
-MESSAGE_BYTES_MIN = 61
-"""The header of a batch."""
+MESSAGE_BYTES_MIN = 78
+"""What ends a transaction must fit."""
 
 Kind: TypeAlias = Literal["boolean", "string", "int", "long", "double", "list"]
 
@@ -95,8 +95,9 @@ _LONG = _integer(0, LONG_MAX)
 
 _OPTIONS = (
     TopicOption("cleanup.policy", "list", "delete", _policies, "What happens to old records."),
-    TopicOption("compression.type", "string", "producer", _only("producer", "batches are stored as sent"),
-                "Batches keep the compression of their producer."),
+    TopicOption("compression.type", "string", "producer",
+                _one_of("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
+                "How batches are stored; producer: as they came."),
     TopicOption("delete.retention.ms", "long", "86400000", _LONG, "How long a compacted topic keeps tombstones."),
     TopicOption("flush.messages", "long", str(LONG_MAX), _flush_messages, "1: sync before every acknowledgement."),
     TopicOption("flush.ms", "long", str(LONG_MAX), _LONG, "Sync in intervals, or, at its largest, never by ourselves."),

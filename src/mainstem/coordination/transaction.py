@@ -55,7 +55,7 @@ EPOCH_LAST = 2**15 - 2
 """The last epoch in which a producer writes; one more is left for the marker that fences it."""
 
 
-class Ending(NamedTuple):
+class Transition(NamedTuple):
     """What a decision comes to: to be committed together, with the offsets of groups if it commits."""
 
     entry: TransactionEntry
@@ -117,7 +117,7 @@ class Transaction:
         is_repeated = False
         if raises_epoch and entry is not None and not self.is_open and entry.state is not TransactionState.EMPTY:
             # After each end another epoch is current: who asks in the one before has missed the answer.
-            is_repeated = identity == entry.last_identity and identity.epoch != NO_EPOCH
+            is_repeated = identity == entry.last_identity
         if not is_repeated:
             entry = self.check(identity)
         assert entry is not None
@@ -136,13 +136,13 @@ class Transaction:
         entry = self.entry
         if entry is None:
             return True
-        return entry.epoch >= EPOCH_LAST and (expected is None or expected.epoch == entry.epoch)
+        return entry.epoch >= EPOCH_LAST and expected in (None, entry.identity)
 
     # Decisions
 
     def decide_begin(
         self, timeout_ms: int, expected: Identity | None, new_producer: int, now_ms: int, gone: Collection[int] = ()
-    ) -> Ending:
+    ) -> Transition:
         """Another incarnation of the producer: fences those before it, and aborts what they left open.
 
         A producer that goes on after an error says which one it believes to be (KIP-360). Raises FencedProducer.
@@ -155,25 +155,18 @@ class Transaction:
         entry = TransactionEntry(*identity, *left, timeout_ms, TransactionState.EMPTY, -1, now_ms)
         if last is not None and self.is_open:
             return self._end(entry, Identity(last.producer, last.epoch + 1), gone, now_ms, commit=False)
-        return Ending(entry, [], [put_entry(self.name, entry)])
+        return Transition(entry, [], [put_entry(self.name, entry)])
 
     def _next_incarnation(
         self, last: TransactionEntry, expected: Identity | None, new_producer: int
     ) -> tuple[Identity, Identity]:
         """Who comes now, and who is remembered as the one before."""
-        if expected is None:
-            if self.needs_producer():
-                return Identity(new_producer, 0), Identity(last.producer, NO_EPOCH)
-            return Identity(last.producer, last.epoch + 1), Identity(last.producer, NO_EPOCH)
-        is_rotated = expected.producer == last.last_producer and expected.epoch >= EPOCH_LAST
-        if expected.producer == last.producer or is_rotated:
-            if expected.epoch == last.epoch:
-                if self.needs_producer(expected):
-                    return Identity(new_producer, 0), last.identity
-                return Identity(last.producer, last.epoch + 1), last.identity
-            if expected.epoch == last.last_epoch and not self.is_open:
-                # Asked again, because the answer was lost: nobody has come since, or the last epoch would be unknown.
-                return last.identity, last.last_identity
+        if expected is None or expected == last.identity:
+            following = Identity(new_producer, 0) if self.needs_producer() else Identity(last.producer, last.epoch + 1)
+            return following, Identity(last.producer, NO_EPOCH if expected is None else last.epoch)
+        if expected == last.last_identity and not self.is_open:
+            # Asked again, because the answer was lost: nobody has come since, or the one before would be unknown.
+            return last.identity, expected
         raise FencedProducer(f"{self.name} is of producer {last.producer} in epoch {last.epoch}")
 
     def decide_write(self, identity: Identity, log: int, now_ms: int, *, implicitly: bool) -> Sequence[Mutation]:
@@ -213,7 +206,7 @@ class Transaction:
 
     def decide_end(
         self, *, commit: bool, raises_epoch: bool, new_producer: int, now_ms: int, gone: Collection[int] = ()
-    ) -> Ending:
+    ) -> Transition:
         """Markers for all logs but those that are gone, and the end of the transaction. It was checked before."""
         last = self.entry
         assert last is not None
@@ -247,7 +240,7 @@ class Transaction:
 
     def _end(
         self, entry: TransactionEntry, marked: Identity, gone: Collection[int], now_ms: int, *, commit: bool
-    ) -> Ending:
+    ) -> Transition:
         logs = sorted(self.logs | self.tried)
         appends = [
             Append(log, encode_marker(marked.producer, marked.epoch, commit=commit, timestamp_ms=now_ms))
@@ -260,7 +253,7 @@ class Transaction:
             *(put_group(self.name, group, gone=True) for group in self.groups),
             *(put_offset(self.name, place, None) for place in self.offsets),
         ]
-        return Ending(entry, appends, state)
+        return Transition(entry, appends, state)
 
     # Effects
 

@@ -67,9 +67,9 @@ class TransactionEntry(msgspec.Struct, frozen=True, array_like=True):
         return Identity(self.producer, self.epoch)
 
     @property
-    def last_identity(self) -> Identity:
-        """Who may have missed that it became another."""
-        return Identity(self.last_producer, self.last_epoch)
+    def last_identity(self) -> Identity | None:
+        """Who may have missed that it became another, if anybody."""
+        return None if self.last_epoch == NO_EPOCH else Identity(self.last_producer, self.last_epoch)
 
 
 class GroupPlace(NamedTuple):

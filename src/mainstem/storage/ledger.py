@@ -50,6 +50,7 @@ from mainstem.storage.retention import retention_class
 from mainstem.wire.record_batch import (
     CRC_FROM,
     HEADER,
+    MARKER_BYTES,
     decode_keys,
     decode_marker,
 )
@@ -480,7 +481,7 @@ def _check_keys(batch: Buffer) -> None:
 
 
 def _check_config(config: LogConfig) -> None:
-    if config.batch_bytes_max < BATCH_HEADER_BYTES:
+    if config.batch_bytes_max < MARKER_BYTES:  # else a transaction could be opened and never ended
         raise PeerError(f"batch_bytes_max {config.batch_bytes_max} holds no batch")
     for name in ("flush_interval_ms", "flush_interval_bytes", "retention_ms", "retention_bytes"):
         value = getattr(config, name)

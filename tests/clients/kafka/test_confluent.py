@@ -194,3 +194,21 @@ def test_nothing_acknowledged_is_lost_by_kill(tmp_path: Path) -> None:
         received = [int(m.value() or b"") for m in read(broker, "kept", number, partitions=3)]
         assert acknowledged <= set(received)
         assert len(received) == len(set(received)), "written twice in spite of idempotence"
+
+
+@pytest.mark.parametrize("compression", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
+def test_a_topic_has_a_compression_of_its_own(broker: Broker, compression: str) -> None:
+    """What another client sent, and how much of it is stored, follows the topic's configuration."""
+    topic = f"recompressed-{compression}"
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin.create_topics([NewTopic(topic, 1, config={"compression.type": compression})])[topic].result(10)
+    sent = [(b"key", b"the same again and again " * 40) for _ in range(50)]
+    producer = Producer({"bootstrap.servers": broker.address, "compression.type": "lz4", "linger.ms": 50})
+    for key, value in sent:
+        producer.produce(topic, value, key)
+    assert producer.flush(10) == 0
+    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    received = [message for message in consumer.consume(len(sent), 10) if not message.error()]
+    consumer.close()
+    assert [(message.key(), message.value()) for message in received] == sent

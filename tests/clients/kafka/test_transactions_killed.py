@@ -18,7 +18,7 @@ def test_an_open_transaction_goes_on_after_a_kill(tmp_path: Path) -> None:
     with serving(tmp_path / "data", *QUICK_GROUPS) as broker:
         create(broker, "t", 2)
         sender = producer(broker, "tx")
-        for number in range(3):
+        for number in range(2):
             sender.begin_transaction()
             send(sender, "t", [b"%d-a" % number], 0)
             broker.kill()

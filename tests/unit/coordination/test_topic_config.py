@@ -19,7 +19,9 @@ def test_without_configuration_a_log_has_kafkas_defaults() -> None:
     ("name", "value"),
     [
         ("cleanup.policy", "shred"),
-        ("compression.type", "zstd"),
+        ("compression.type", "brotli"),
+        ("retention.ms", "1_000"),
+        ("retention.ms", "\u0664"),
         ("flush.messages", "100"),
         ("max.message.bytes", "10"),
         ("max.message.bytes", "many"),

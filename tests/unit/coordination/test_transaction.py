@@ -20,7 +20,7 @@ from mainstem.coordination.errors import (
     UnknownProducer,
 )
 from mainstem.coordination.group_offsets import CommittedOffset, TopicPlace
-from mainstem.coordination.transaction import EPOCH_LAST, Ending, Transaction
+from mainstem.coordination.transaction import EPOCH_LAST, Transaction, Transition
 from mainstem.coordination.transaction_entries import (
     SCOPE,
     EntryKey,
@@ -71,7 +71,10 @@ class Model:
         """Who writes next; None if the asker is fenced."""
         current = self.current
         if current is not None and expected is not None and expected != current:
-            return current if expected == self.last and not self.is_open else None
+            if expected != self.last or self.is_open:
+                return None
+            self.outcome = None
+            return current
         if current is None or current.epoch >= EPOCH_LAST:
             following = Identity(new, 0)
         else:
@@ -146,7 +149,7 @@ class TransactionMachine(RuleBasedStateMachine):
             else:
                 self.stored[mutation.key] = mutation.value
 
-    def finish(self, ending: Ending, *, commit: bool, expected: set[int]) -> None:
+    def finish(self, ending: Transition, *, commit: bool, expected: set[int]) -> None:
         """One commit. Each log gets one marker, of an epoch that none of its batches is above."""
         assert {append.log for append in ending.appends} == expected
         for append in ending.appends:
@@ -314,7 +317,7 @@ class TransactionMachine(RuleBasedStateMachine):
             assert not self.transaction.groups
 
 
-TransactionMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TransactionMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
 test_against_the_model = TransactionMachine.TestCase
 
 
@@ -348,3 +351,54 @@ def test_keys(name: str) -> None:
     for mutation, key in keys:
         assert decode_key(mutation.key) == key
         assert type(decode_key(mutation.key)) is type(key)
+
+
+class Kept(Transaction):
+    """A transaction whose decisions are durable at once."""
+
+    def begin(self, expected: Identity | None = None) -> Identity:
+        return self.take(self.decide_begin(TIMEOUT_MS, expected, 5, 0))
+
+    def open(self) -> None:
+        for mutation in self.decide_add([1], 0):
+            self.replay(mutation)
+
+    def end(self, *, second: bool) -> Identity:
+        return self.take(self.decide_end(commit=True, raises_epoch=second, new_producer=6, now_ms=0))
+
+    def take(self, transition: Transition) -> Identity:
+        for mutation in transition.state:
+            self.replay(mutation)
+        return transition.entry.identity
+
+
+def test_who_asks_again_is_too_late_once_something_is_open() -> None:
+    transaction = Kept(NAME)
+    first = transaction.begin()
+    second = transaction.begin(first)
+    assert transaction.begin(first) == second
+    transaction.open()
+    with pytest.raises(FencedProducer):
+        transaction.begin(first)
+    assert transaction.is_open
+
+
+def test_a_zombie_of_the_second_version_is_not_told_of_the_success_of_another() -> None:
+    transaction = Kept(NAME)
+    zombie = transaction.begin()
+    transaction.open()
+    successor = transaction.begin()
+    transaction.open()
+    assert transaction.end(second=False) == successor
+    with pytest.raises(FencedProducer):
+        transaction.is_repeated(zombie, commit=True, raises_epoch=True)
+
+
+def test_the_last_epoch_is_followed_by_another_producer() -> None:
+    transaction = Kept(NAME)
+    last = TransactionEntry(5, EPOCH_LAST, -1, -1, TIMEOUT_MS, TransactionState.EMPTY, -1, 0)
+    transaction.replay(put_entry(NAME, last))
+    transaction.open()
+    assert transaction.end(second=True) == Identity(6, 0)
+    assert transaction.is_repeated(last.identity, commit=True, raises_epoch=True)
+    assert transaction.begin(last.identity) == Identity(6, 0), "who missed the answer learns of it here too"

@@ -130,3 +130,15 @@ def test_header_names_that_are_not_utf8_survive_compaction() -> None:
     rewritten = rb.rewrite_batch(batch, {0})
     assert rewritten is not None
     assert b"\xffb" in rewritten
+
+
+@pytest.mark.parametrize("before", range(5))
+@pytest.mark.parametrize("after", range(5))
+def test_another_compression_keeps_the_records(before: int, after: int) -> None:
+    records = [(offset, 1_000 + offset, b"key", b"value " * 20, (("h", b"x"),)) for offset in range(5)]
+    batch = rb.encode_batch(records, compression=before, producer_id=7, producer_epoch=1, base_sequence=3)
+    changed = rb.recompress_batch(batch, after)
+    header = rb.check_batch(changed)
+    assert header.compression == after
+    assert header[6:] == rb.check_batch(batch)[6:]
+    assert rb.decode_records(changed) == rb.decode_records(batch)

@@ -17,10 +17,14 @@ from mainstem.protocols.kafka.handlers.consumer_groups import ConsumerGroupHandl
 from mainstem.protocols.kafka.handlers.fetch import FetchHandler
 from mainstem.protocols.kafka.handlers.group_offsets import GroupOffsetHandlers
 from mainstem.protocols.kafka.handlers.groups import GroupHandlers
+from mainstem.protocols.kafka.handlers.log_dirs import LogDirHandlers
 from mainstem.protocols.kafka.handlers.positions import PositionHandlers
 from mainstem.protocols.kafka.handlers.produce import ProduceHandler
 from mainstem.protocols.kafka.handlers.producers import ProducerHandlers
 from mainstem.protocols.kafka.handlers.requests import Requests, Served, Spawn
+from mainstem.protocols.kafka.handlers.share_fetch import ShareFetchHandlers
+from mainstem.protocols.kafka.handlers.share_groups import ShareGroupHandlers
+from mainstem.protocols.kafka.handlers.share_offsets import ShareOffsetHandlers
 from mainstem.protocols.kafka.handlers.topics import TopicHandlers
 from mainstem.protocols.kafka.handlers.transaction_listing import TransactionListingHandlers
 from mainstem.protocols.kafka.handlers.transactions import TransactionHandlers
@@ -110,6 +114,10 @@ class KafkaAdapter:
             **GroupHandlers(broker).apis(),
             **GroupOffsetHandlers(broker).apis(),
             **ConsumerGroupHandlers(broker, settings).apis(),
+            **ShareGroupHandlers(broker, settings).apis(),
+            **ShareFetchHandlers(broker, settings).apis(),
+            **ShareOffsetHandlers(broker).apis(),
+            **LogDirHandlers(broker).apis(),
         }
         if settings.user is not None:
             served |= AuthenticationHandlers(settings.user, read_password(settings)).apis()

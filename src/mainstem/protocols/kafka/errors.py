@@ -43,6 +43,8 @@ CODES: dict[type[BaseException], ErrorCode] = {
     broker.InstanceInUse: ErrorCode.UNRELEASED_INSTANCE_ID,
     broker.UnknownAssignor: ErrorCode.UNSUPPORTED_ASSIGNOR,
     broker.OffsetNoteTooLarge: ErrorCode.OFFSET_METADATA_TOO_LARGE,
+    broker.NotLeased: ErrorCode.INVALID_RECORD_STATE,
+    broker.InvalidGroupConfig: ErrorCode.INVALID_CONFIG,
     broker.FencedProducer: ErrorCode.PRODUCER_FENCED,
     broker.StaleProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,
     broker.UnknownProducer: ErrorCode.INVALID_PRODUCER_ID_MAPPING,

@@ -39,7 +39,7 @@ from mainstem.wire.record_batch.header import (
 from mainstem.wire.record_batch.inspection import batches_in, check_batch, check_stored_batch
 from mainstem.wire.record_batch.marker import MARKER_BYTES, decode_marker, encode_marker
 from mainstem.wire.record_batch.record import KeyFact, Record, decode_keys, decode_records
-from mainstem.wire.record_batch.rewriting import place_batch, rewrite_batch, stamp_log_append_time
+from mainstem.wire.record_batch.rewriting import place_batch, recompress_batch, rewrite_batch, stamp_log_append_time
 
 __all__ = [
     "ATTRIBUTES_AT",
@@ -85,6 +85,7 @@ __all__ = [
     "encode_marker",
     "place_batch",
     "read_header",
+    "recompress_batch",
     "rewrite_batch",
     "stamp_log_append_time",
 ]

@@ -1,7 +1,7 @@
 """The few changes that a stored or arriving batch may undergo.
 
 Placing writes what the checksum leaves out. Everything else here ends in a new checksum, and is all that ever does so:
-log-append time and key compaction.
+log-append time, another compression and key compaction.
 """
 
 import struct
@@ -13,6 +13,7 @@ from mainstem.wire.record_batch.encoding import assemble_batch, seal_batch
 from mainstem.wire.record_batch.header import (
     ATTRIBUTES_AT,
     BASE_OFFSET_AT,
+    COMPRESSION_MASK,
     DELETE_HORIZON,
     HEADER_BYTES,
     LEADER_EPOCH_AT,
@@ -33,6 +34,24 @@ def place_batch(buffer: bytearray | memoryview, position: int, base_offset: int,
     """Writes base offset and leader epoch into the batch at `position`; the checksum stays true."""
     _INT64.pack_into(buffer, position + BASE_OFFSET_AT, base_offset)
     _INT32.pack_into(buffer, position + LEADER_EPOCH_AT, leader_epoch)
+
+
+def recompress_batch(batch: Buffer, codec: int, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytearray:
+    """The one batch in the buffer with its records compressed by another codec; the records themselves are not looked at."""
+    header, body = open_batch(batch, decompressed_bytes_max)
+    return assemble_batch(
+        body,
+        base_offset=header.base_offset,
+        leader_epoch=header.leader_epoch,
+        attributes=header.attributes & ~COMPRESSION_MASK | codec,
+        last_offset_delta=header.last_offset_delta,
+        base_timestamp=header.base_timestamp,
+        max_timestamp=header.max_timestamp,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        record_count=header.record_count,
+    )
 
 
 def stamp_log_append_time(batch: bytearray | memoryview, timestamp_ms: int) -> None:

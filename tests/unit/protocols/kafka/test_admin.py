@@ -206,3 +206,21 @@ async def test_topics_are_described_in_pages(connect: Connect) -> None:
         if cursor is None:
             break
     assert seen == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("b", 2), ("b", 3)]
+
+
+@with_adapter
+async def test_sizes_of_partitions(connect: Connect) -> None:
+    client = connect()
+    await client.create("a", 2)
+    await client.create("b")
+    sent = batch(b"v" * 100)
+    await client.produce("a", sent, partition=1)
+
+    async def sizes(topics: object) -> dict[tuple[str, int], int]:
+        (found,) = (await client.ask(ApiKey.DESCRIBE_LOG_DIRS, 4, topics=topics)).results
+        assert found.error_code == 0
+        return {(t.name, p.partition_index): p.partition_size for t in found.topics for p in t.partitions}
+
+    assert await sizes(None) == {("a", 0): 0, ("a", 1): len(sent), ("b", 0): 0}
+    some = [{"topic": "a", "partitions": [1, 7]}, {"topic": "none", "partitions": [0]}]
+    assert await sizes(some) == {("a", 1): len(sent)}

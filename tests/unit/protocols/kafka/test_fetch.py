@@ -1,6 +1,7 @@
 """Fetch: every version, waiting, limits, and what careful readers do not see."""
 
 import asyncio
+import uuid
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from mainstem.protocols.kafka.codec.fetch import FetchRequest, PartitionFetch
 from mainstem.protocols.kafka.handlers.fetch import Fetch, Place
 from mainstem.wire.kafka import ApiKey, ErrorCode
 from mainstem.wire.record_batch import batches_in, decode_records
-from tests.unit.protocols.kafka.client import Connect, batch, with_adapter
+from tests.unit.protocols.kafka.client import Client, Connect, batch, with_adapter
 
 
 def values(records: Any) -> list[bytes | None]:
@@ -41,7 +42,6 @@ def test_every_version(version: int) -> None:
         assert (empty.error_code, bytes(empty.records or b"")) == (0, b"")
         assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert beyond.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-        assert response.session_id == 0
 
     run()
 
@@ -119,14 +119,84 @@ async def test_limits_bound_an_answer_but_one_batch_always_comes(connect: Connec
     assert len(values((await client.fetch("t", 0, partition_max=400)).records)) == 2
 
 
+class SessionReader:
+    """A consumer that keeps a session: says what changed, and learns what changed."""
+
+    def __init__(self, client: Client, version: int) -> None:
+        self.client = client
+        self.version = version
+        self.session_id = 0
+        self.epoch = 0
+        self.topic_id = uuid.UUID(int=0)
+
+    async def ask(self, *partitions: tuple[int, int], forgets: tuple[int, ...] = (), **options: Any) -> Any:
+        """Answers the whole response."""
+        self.topic_id = (await self.client.ask(ApiKey.METADATA, 12, topics=[{"name": "t"}])).topics[0].topic_id
+        key = {"topic_id": self.topic_id} if self.version >= 13 else {"topic": "t"}
+        wanted = [{"partition": p, "fetch_offset": o, "partition_max_bytes": 1000} for p, o in partitions]
+        body = {
+            "max_wait_ms": 0,
+            "min_bytes": 1,
+            "session_id": self.session_id,
+            "session_epoch": self.epoch,
+            "topics": [key | {"partitions": wanted}] if wanted else [],
+            "forgotten_topics_data": [key | {"partitions": forgets}] if forgets else [],
+        }
+        response = await self.client.ask(ApiKey.FETCH, self.version, **(body | options))
+        if response.error_code == 0:
+            self.session_id = response.session_id
+            self.epoch += 1
+        return response
+
+    async def told(self, *partitions: tuple[int, int], forgets: tuple[int, ...] = ()) -> dict[int, list[bytes | None]]:
+        """What is said about each partition."""
+        response = await self.ask(*partitions, forgets=forgets)
+        assert response.error_code == 0
+        return {p.partition_index: values(p.records or b"") for t in response.responses for p in t.partitions}
+
+
+@pytest.mark.parametrize("version", [7, 11, 12, 13, 17])
+def test_in_a_session_only_what_changes_is_said(version: int) -> None:
+    @with_adapter
+    async def run(connect: Connect) -> None:
+        client, writer = connect(), connect()
+        await client.create("t", 3)
+        reader = SessionReader(client, version)
+        assert await reader.told((0, 0), (1, 0), (2, 0)) == {0: [], 1: [], 2: []}
+        assert reader.session_id != 0
+        assert await reader.told() == {}
+        await writer.produce("t", batch(b"x"), partition=1)
+        assert await reader.told() == {1: [b"x"]}
+        assert await reader.told() == {1: [b"x"]}, "where to go on was not said"
+        assert await reader.told((1, 1)) == {}
+        await writer.produce("t", batch(b"y"), partition=2)
+        assert await reader.told(forgets=(2,)) == {}
+        assert await reader.told((2, 0)) == {2: [b"y"]}
+        assert await reader.told((2, 9)) == {2: []}, "an error is always said"
+
+    run()
+
+
 @with_adapter
-async def test_sessions_are_not_granted(connect: Connect) -> None:
+async def test_sessions_that_are_not_known_or_elsewhere_are_refused(connect: Connect) -> None:
     client = connect()
-    await client.create("t")
-    response = await client.ask(ApiKey.FETCH, 12, session_id=0, session_epoch=0, topics=[])
-    assert (response.error_code, response.session_id) == (0, 0)
-    response = await client.ask(ApiKey.FETCH, 12, session_id=9, session_epoch=3, topics=[])
-    assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    await client.create("t", 2)
+    reader = SessionReader(client, 12)
+    await reader.told((0, 0))
+    refused = await reader.ask(session_epoch=9)
+    assert refused.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    refused = await reader.ask(session_id=reader.session_id + 1)
+    assert refused.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    elsewhere = SessionReader(connect(), 12)
+    elsewhere.session_id, elsewhere.epoch = reader.session_id, reader.epoch
+    assert (await elsewhere.ask()).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    reader.version = 13
+    assert (await reader.ask((1, 0))).error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    reader.version = 12
+    assert await reader.told() == {}, "a refused request changes nothing"
+    assert (await reader.ask((0, 0), session_epoch=-1)).session_id == 0
+    reader.epoch = 2
+    assert (await reader.ask()).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 @with_adapter
@@ -145,7 +215,7 @@ def test_reads_under_way_share_the_limit_of_the_answer() -> None:
     request = FetchRequest(
         -1, 0, 1, 2_500, committed_only=False, session_id=0, session_epoch=-1, topics=[("t", wanted)]
     )
-    fetch = Fetch(request, 2_500, [Place(each) for each in wanted])
+    fetch = Fetch(request, 2_500, request.topics, [Place(each) for each in wanted])
     assert [fetch.reserve(place) for place in fetch.places] == [1_000, 1_000, 500, 0, 0, 0]
     fetch.take(fetch.places[0], Answer.of(ReadResult([b"x" * 300], 0, 9, 9, 3)))
     assert fetch.gathered_bytes == 300

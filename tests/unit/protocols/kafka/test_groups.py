@@ -9,11 +9,13 @@ from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
 from mainstem.broker.groups import CommittedOffset, GroupRules, TopicPlace
 from mainstem.broker.topics import NewTopic
+from mainstem.protocols.kafka.adapter import KafkaAdapter
+from mainstem.protocols.kafka.session import KafkaSettings
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.kafka import ApiKey, ErrorCode, decode_response
 from mainstem.wire.kafka.consumer_protocol import encode_subscription
 from tests.unit.broker.brokers import with_engine
-from tests.unit.protocols.kafka.client import Client, Connect, with_adapter
+from tests.unit.protocols.kafka.client import Client, Connect, Operations, with_adapter
 
 
 async def join(client: Client, version: int, group: str = "g", **said: Any) -> Any:
@@ -209,3 +211,24 @@ async def test_offsets_last_and_expire(engine: MemoryEngine) -> None:
     assert set(again.groups.offsets("g")) == {TopicPlace(topic.id, 0)}
     third = await Broker.open(engine, LoopClock())
     assert third.groups.names() == ["g"]
+
+
+@with_engine
+async def test_groups_of_which_nothing_is_left_are_forgotten(engine: MemoryEngine) -> None:
+    broker = await Broker.open(engine, LoopClock())
+    adapter = KafkaAdapter(KafkaSettings(group_initial_delay_ms=0), broker, Operations())
+    client = Client(adapter)
+    await client.create("t")
+    assert (await client.ask(ApiKey.JOIN_GROUP, 9, group_id="asked", session_timeout_ms=1)).error_code
+    joined = await stable(client, "left")
+    await client.ask(ApiKey.LEAVE_GROUP, 5, group_id="left", members=[{"member_id": joined.member_id}])
+    first = {"member_epoch": 0, "rebalance_timeout_ms": 1, "subscribed_topic_names": ["t"], "topic_partitions": []}
+    await client.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, group_id="directed", member_id="m", **first)
+    await stable(client, "used")
+    await broker.groups.expire_offsets()
+    assert set(broker.groups.names()) == {"used", "directed"}
+    await client.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, group_id="directed", member_id="m", member_epoch=-1)
+    await broker.groups.expire_offsets()
+    assert set(broker.groups.names()) == {"used"}
+    again = await Broker.open(engine, LoopClock())
+    assert again.groups.names() == ["used"]

@@ -303,6 +303,11 @@ def test_offsets_count_with_the_commit(second: bool) -> None:
                 assert added.error_code == 0
             assert await producer.add_offset("g", 10 + number) == 0
             assert await committed(client, "g") == before
+            for index in ([0], None):
+                topics = None if index is None else [{"name": "t", "partition_indexes": index}]
+                asked = [{"group_id": "g", "topics": topics}]
+                answer = await client.ask(ApiKey.OFFSET_FETCH, 8, groups=asked, require_stable=True)
+                assert answer.groups[0].topics[0].partitions[0].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
             assert await producer.end(commit=commit) == 0
             assert await committed(client, "g") == (expected, "note")
         assert await producer.add_offset("g", 1, generation_id=3, member_id="m") != 0

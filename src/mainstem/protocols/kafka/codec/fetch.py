@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from mainstem.protocols.kafka.codec.cursor import INT32, count_at, skip_tags, text_at
+from mainstem.wire.errors import BufferUnderflow
 from mainstem.wire.varint import encode_unsigned_varint
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -48,6 +49,8 @@ class FetchRequest(NamedTuple):
     session_id: int
     session_epoch: int
     topics: list[tuple[str | bytes, list[PartitionFetch]]]
+    forgotten: Sequence[tuple[str | bytes, list[int]]] = ()
+    """What the session no longer reads."""
 
 
 def decode_fetch(data: memoryview, position: int, version: int) -> FetchRequest:
@@ -64,9 +67,37 @@ def decode_fetch(data: memoryview, position: int, version: int) -> FetchRequest:
         session_id, session_epoch = _SESSION.unpack_from(data, position)
         position += 8
     topics, position = _decode_topics(data, position, version, flexible)
+    forgotten: list[tuple[str | bytes, list[int]]] = []
+    if version >= SESSIONS_FROM:
+        forgotten = _decode_forgotten(data, position, version, flexible)
     return FetchRequest(
-        replica_id, max_wait_ms, bytes_min, bytes_max, isolation == 1, session_id, session_epoch, topics
+        replica_id, max_wait_ms, bytes_min, bytes_max, isolation == 1, session_id, session_epoch, topics, forgotten
     )
+
+
+def _decode_name(data: memoryview, position: int, version: int, flexible: bool) -> tuple[str | bytes, int]:
+    if version >= TOPIC_IDS_FROM:
+        topic_id = bytes(data[position : position + _UUID_BYTES])
+        if len(topic_id) != _UUID_BYTES:
+            raise BufferUnderflow("the bytes end within a topic id")
+        return topic_id, position + _UUID_BYTES
+    text, position = text_at(data, position, flexible)
+    return text or "", position
+
+
+def _decode_forgotten(
+    data: memoryview, position: int, version: int, flexible: bool
+) -> list[tuple[str | bytes, list[int]]]:
+    forgotten: list[tuple[str | bytes, list[int]]] = []
+    topic_count, position = count_at(data, position, flexible, 6)
+    for _ in range(topic_count):
+        name, position = _decode_name(data, position, version, flexible)
+        count, position = count_at(data, position, flexible, 4)
+        forgotten.append((name, list(struct.unpack_from(f">{count}i", data, position))))
+        position += 4 * count
+        if flexible:
+            position = skip_tags(data, position)
+    return forgotten
 
 
 def _decode_topics(
@@ -75,13 +106,7 @@ def _decode_topics(
     topics: list[tuple[str | bytes, list[PartitionFetch]]] = []
     topic_count, position = count_at(data, position, flexible, 6)
     for _ in range(topic_count):
-        name: str | bytes
-        if version >= TOPIC_IDS_FROM:
-            name = bytes(data[position : position + _UUID_BYTES])
-            position += _UUID_BYTES
-        else:
-            text, position = text_at(data, position, flexible)
-            name = text or ""
+        name, position = _decode_name(data, position, version, flexible)
         count, position = count_at(data, position, flexible, 16)
         partitions: list[PartitionFetch] = []
         for _ in range(count):
@@ -132,8 +157,9 @@ def encode_fetch(
     correlation_id: int,
     topics: list[tuple[str | bytes, list[PartitionAnswer]]],
     error: int = 0,
+    session_id: int = 0,
 ) -> list[Buffer]:
-    """The response in pieces, with its size in front. The session id is 0: every fetch is a full one."""
+    """The response in pieces, with its size in front."""
     flexible = version >= FLEXIBLE_FROM
     out = bytearray(8)
     pieces: list[Buffer] = []
@@ -142,7 +168,7 @@ def encode_fetch(
         out.append(0)
     out += _THROTTLE
     if version >= SESSIONS_FROM:
-        out += struct.pack(">hi", error, 0)
+        out += struct.pack(">hi", error, session_id)
     _encode_count(out, len(topics), flexible)
     first = out
     for name, answers in topics:

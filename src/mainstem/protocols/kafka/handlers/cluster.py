@@ -27,9 +27,9 @@ BROKER_ENDPOINTS = 1
 COORDINATOR_LISTS_FROM = 4
 GROUP_COORDINATOR, TRANSACTION_COORDINATOR = 0, 1
 ZERO_FEATURES_FROM = 4
-FEATURES = (("group.version", 1), ("transaction.version", 2))
-"""Groups: 1, the broker can assign (KIP-848). Transactions: 2, partitions take part by being written to, and each transaction
-has an epoch of its own (KIP-890)."""
+FEATURES = (("group.version", 1), ("share.version", 1), ("transaction.version", 2))
+"""Groups: 1, the broker can assign (KIP-848). Share groups: 1 (KIP-932). Transactions: 2, partitions
+take part by being written to, and each transaction has an epoch of its own (KIP-890)."""
 PARTITIONS_PER_PAGE_MAX = 2_000
 
 
@@ -152,7 +152,11 @@ class ClusterHandlers:
                 continue
             first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
             described = _describe(topic, TOPIC_OPERATIONS)
-            partitions = described["partitions"][first : first + left]
+            # Kafka's own clients take these lists for granted, empty where no leader was ever lost.
+            partitions = [
+                partition | {"eligible_leader_replicas": [], "last_known_elr": []}
+                for partition in described["partitions"][first : first + left]
+            ]
             left -= len(partitions)
             topics.append(described | {"partitions": partitions})
             after = first + len(partitions)

@@ -7,6 +7,7 @@ from typing import Any
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.errors import InvalidTopicConfig
+from mainstem.broker.group_configs import GROUP_OPTIONS
 from mainstem.broker.topics import OPTIONS
 from mainstem.model.errors import MainstemError
 from mainstem.protocols.kafka.errors import code_of
@@ -15,8 +16,8 @@ from mainstem.protocols.kafka.mapping import NODE_ID
 from mainstem.protocols.kafka.session import KafkaSettings
 from mainstem.wire.kafka import ApiKey, ErrorCode
 
-TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
-SOURCE_TOPIC, SOURCE_STATIC, SOURCE_DEFAULT = 1, 4, 5
+TOPIC_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE = 2, 4, 32
+SOURCE_TOPIC, SOURCE_STATIC, SOURCE_DEFAULT, SOURCE_GROUP = 1, 4, 5, 8
 KINDS = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6, "list": 7}
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
@@ -57,6 +58,7 @@ class ConfigHandlers:
 
     def __init__(self, broker: Broker, settings: KafkaSettings) -> None:
         self._topics = broker.topics
+        self._groups = broker.share_groups.configs
         self._settings = settings
 
     def apis(self) -> dict[int, Served]:
@@ -101,8 +103,23 @@ class ConfigHandlers:
                 for name, kind, value in self._broker_options()
                 if names is None or name in names
             ]
+        elif resource.resource_type == GROUP_RESOURCE and resource.resource_name:
+            configs = self._groups.get(resource.resource_name)
+            answer["configs"] = [
+                {
+                    "name": option.name,
+                    "value": configs.get(option.name, option.default),
+                    "read_only": False,
+                    "config_source": SOURCE_GROUP if option.name in configs else SOURCE_DEFAULT,
+                    "is_sensitive": False,
+                    "config_type": KINDS[option.kind],
+                    "documentation": option.text if asked.include_documentation else None,
+                }
+                for option in GROUP_OPTIONS.values()
+                if names is None or option.name in names
+            ]
         else:
-            message = "Only topics and the one broker have configurations here."
+            message = "Only topics, groups and the one broker have configurations here."
             answer |= {"error_code": ErrorCode.INVALID_REQUEST, "error_message": message}
         return answer
 
@@ -148,11 +165,12 @@ class ConfigHandlers:
         return {"responses": responses}
 
     async def _alter(self, resource: Any, dry_run: bool, revise: Any) -> Body:
-        if resource.resource_type != TOPIC_RESOURCE:
-            message = "Only configurations of topics can be altered; the broker's are its settings."
+        if resource.resource_type not in (TOPIC_RESOURCE, GROUP_RESOURCE) or not resource.resource_name:
+            message = "Only configurations of topics and groups can be altered; the broker's are its settings."
             return _altered(resource, ErrorCode.INVALID_REQUEST, message)
         try:
-            await self._topics.configure(resource.resource_name, revise, dry_run=dry_run)
+            configured = self._topics if resource.resource_type == TOPIC_RESOURCE else self._groups
+            await configured.configure(resource.resource_name, revise, dry_run=dry_run)
         except MainstemError as error:
             return _altered(resource, code_of(error), str(error))
         return _altered(resource, ErrorCode.NONE, None)

@@ -29,6 +29,7 @@ class ConsumerGroupHandlers:
     def __init__(self, broker: Broker, settings: KafkaSettings) -> None:
         self._groups = broker.groups
         self._directed = broker.directed_groups
+        self._shared = broker.share_groups
         self._topics = broker.topics.by_id
         self._heartbeat_interval_ms = settings.consumer_group_heartbeat_interval_ms
 
@@ -57,11 +58,13 @@ class ConsumerGroupHandlers:
             owned=None if body.topic_partitions is None else _places(body.topic_partitions),
         )
         try:
+            if body.group_id in self._shared:
+                raise UnknownGroup(f"{body.group_id} is a share group")
             self._groups.check_directed(body.group_id)
             told = await self._directed.beat(body.group_id, beat)
         except MainstemError as error:
             return {"error_code": group_code(error), "error_message": str(error)}
-        share = None if told.share is None else {"topic_partitions": _by_topic(told.share)}
+        share = None if told.share is None else {"topic_partitions": by_topic(told.share)}
         return {
             "member_id": told.member_id,
             "member_epoch": told.epoch,
@@ -108,7 +111,8 @@ def _places(topics: Iterable[Any]) -> frozenset[TopicPlace]:
     return frozenset(TopicPlace(topic.topic_id, partition) for topic in topics for partition in topic.partitions)
 
 
-def _by_topic(places: Iterable[TopicPlace]) -> list[Body]:
+def by_topic(places: Iterable[TopicPlace]) -> list[Body]:
+    """Partitions by topic, both in order."""
     grouped: dict[UUID, list[int]] = {}
     for place in sorted(places):
         grouped.setdefault(place.topic, []).append(place.partition)
@@ -117,7 +121,7 @@ def _by_topic(places: Iterable[TopicPlace]) -> list[Body]:
 
 def _describe(group: DirectedGroup, topics: Mapping[UUID, Topic]) -> Body:
     def named(places: Iterable[TopicPlace]) -> Body:
-        known = [entry for entry in _by_topic(places) if entry["topic_id"] in topics]
+        known = [entry for entry in by_topic(places) if entry["topic_id"] in topics]
         return {"topic_partitions": [entry | {"topic_name": topics[entry["topic_id"]].name} for entry in known]}
 
     return {

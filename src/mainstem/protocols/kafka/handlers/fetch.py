@@ -21,6 +21,13 @@ from mainstem.protocols.kafka.codec.fetch import (
     encode_fetch,
 )
 from mainstem.protocols.kafka.errors import code_of
+from mainstem.protocols.kafka.handlers.fetch_sessions import (
+    BEGIN,
+    ConnectionSessions,
+    FetchSession,
+    SessionRefused,
+    Wanted,
+)
 from mainstem.protocols.kafka.mapping import LEADER_EPOCH
 from mainstem.protocols.kafka.session import ConnectionState, KafkaSettings, Reply
 from mainstem.wire.errors import UnknownMessage
@@ -30,8 +37,6 @@ from mainstem.wire.kafka.schema import Versions
 _HEADER = struct.Struct(">hhih")
 _BASE_LENGTH = struct.Struct(">qi")
 _LOG_OVERHEAD = 12
-_NO_SESSION_EPOCHS = frozenset({0, -1})
-"""Begin a session (answered with none), and no session."""
 
 
 class FetchHandler:
@@ -54,19 +59,21 @@ class FetchHandler:
         if version >= FLEXIBLE_FROM:
             position = skip_tags(data, position)
         request = decode_fetch(data, position, version)
-        if request.session_epoch not in _NO_SESSION_EPOCHS:
-            # No session is ever granted (the id in every response is 0), so there is none to go on with.
-            error = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-            reply.send(*encode_fetch(version, correlation_id, [], error))
+        sessions: ConnectionSessions = connection.get("fetch session", ConnectionSessions)
+        try:
+            session, wanted = sessions.begin(request)
+        except SessionRefused as refusal:
+            reply.send(*encode_fetch(version, correlation_id, [], refusal.code))
             return
         reader: ConnectionReader = connection.get("fetch", lambda: ConnectionReader(self._broker))
         bytes_max = min(request.bytes_max, self._settings.fetch_bytes_max)
-        reader.begin(Fetch(request, bytes_max, self._place(request, version)), version, correlation_id, reply)
+        places = self._place(request, wanted, version)
+        reader.begin(Fetch(request, bytes_max, wanted, places, session), version, correlation_id, reply)
 
-    def _place(self, request: FetchRequest, version: int) -> list[Place]:
+    def _place(self, request: FetchRequest, topics: Wanted, version: int) -> list[Place]:
         places: list[Place] = []
         unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= TOPIC_IDS_FROM else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        for name, partitions in request.topics:
+        for name, partitions in topics:
             topic = self._topics.get(name) if isinstance(name, str) else self._topics_by_id.get(UUID(bytes=name))
             for wanted in partitions:
                 place = Place(wanted)
@@ -111,10 +118,21 @@ class Fetch:
         "places",
         "refused",
         "request",
+        "session",
+        "wanted",
     )
 
-    def __init__(self, request: FetchRequest, bytes_max: int, places: list[Place]) -> None:
+    def __init__(
+        self,
+        request: FetchRequest,
+        bytes_max: int,
+        wanted: Wanted,
+        places: list[Place],
+        session: FetchSession | None = None,
+    ) -> None:
         self.request = request
+        self.wanted = wanted
+        self.session = session
         self.places = places
         self.gathered_bytes = 0
         self._reserved_bytes = 0
@@ -166,8 +184,14 @@ class Fetch:
     def encode(self, version: int, correlation_id: int) -> Sequence[Buffer]:
         """The response."""
         answers = iter(self.places)
-        topics = [(name, [next(answers).answer for _ in partitions]) for name, partitions in self.request.topics]
-        return encode_fetch(version, correlation_id, topics)
+        topics = [(name, [next(answers).answer for _ in partitions]) for name, partitions in self.wanted]
+        session = self.session
+        if session is None:
+            return encode_fetch(version, correlation_id, topics)
+        news = session.news(topics)
+        # The first answer of a session is whole; after it, what did not change is left out.
+        told = topics if self.request.session_epoch == BEGIN else news
+        return encode_fetch(version, correlation_id, told, session_id=session.id)
 
 
 class ConnectionReader:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -27,6 +27,7 @@ class GroupOffsetHandlers:
 
     def __init__(self, broker: Broker) -> None:
         self._groups = broker.groups
+        self._transactions = broker.transactions
         self._topics = broker.topics
         self._now_ms = broker.clock.now_ms
 
@@ -95,21 +96,24 @@ class GroupOffsetHandlers:
         """What was committed, durably: of some partitions, or of all."""
         body = call.body
         if call.version < GROUP_LISTS_FROM:
-            return {"topics": self._fetch(body.group_id, body.topics, call.version)}
-        return {"groups": [self._fetch_group(asked, call.version) for asked in body.groups]}
+            return {"topics": self._fetch(body.group_id, body.topics, call)}
+        return {"groups": [self._fetch_group(asked, call) for asked in body.groups]}
 
-    def _fetch_group(self, asked: Any, version: int) -> Body:
+    def _fetch_group(self, asked: Any, call: Call) -> Body:
         if asked.member_id is not None and asked.member_epoch >= 0:
             try:
                 self._groups.check_fetch(asked.group_id, asked.member_id, asked.member_epoch)
             except MainstemError as error:
                 return {"group_id": asked.group_id, "error_code": group_code(error)}
-        return {"group_id": asked.group_id, "topics": self._fetch(asked.group_id, asked.topics, version)}
+        return {"group_id": asked.group_id, "topics": self._fetch(asked.group_id, asked.topics, call)}
 
-    def _fetch(self, group: str, asked: list[Any] | None, version: int) -> list[Body]:
+    def _fetch(self, group: str, asked: list[Any] | None, call: Call) -> list[Body]:
+        version = call.version
         committed = self._groups.offsets(group)
+        # KIP-447: who must not repeat what another is about to commit, waits for that.
+        unstable = self._transactions.pending(group) if call.body.require_stable else set()
         if asked is None:
-            return self._fetch_all(committed, version)
+            return self._fetch_all(committed, unstable, version)
         topics = []
         for topic in asked:
             known = self._topic(topic, version)
@@ -117,7 +121,9 @@ class GroupOffsetHandlers:
             unknown = known is None and version >= TOPIC_IDS_FROM
             code = ErrorCode.UNKNOWN_TOPIC_ID if unknown else ErrorCode.NONE
             partitions = [
-                _offset(index, committed.get(TopicPlace(known.id, index)) if known is not None else None, code)
+                _offset(index, None, code)
+                if known is None
+                else _of_place(TopicPlace(known.id, index), committed, unstable)
                 for index in topic.partition_indexes
             ]
             answer: Body = {"name": topic.name, "partitions": partitions}
@@ -126,10 +132,12 @@ class GroupOffsetHandlers:
             topics.append(answer)
         return topics
 
-    def _fetch_all(self, committed: Mapping[TopicPlace, CommittedOffset], version: int) -> list[Body]:
+    def _fetch_all(
+        self, committed: Mapping[TopicPlace, CommittedOffset], unstable: set[TopicPlace], version: int
+    ) -> list[Body]:
         by_topic: dict[UUID, list[Body]] = {}
-        for place, offset in committed.items():
-            by_topic.setdefault(place.topic, []).append(_offset(place.partition, offset))
+        for place in [*committed, *(unstable - committed.keys())]:
+            by_topic.setdefault(place.topic, []).append(_of_place(place, committed, unstable))
         return [
             {"name": topic.name, "partitions": partitions}
             | ({"topic_id": topic.id} if version >= TOPIC_IDS_FROM else {})
@@ -180,6 +188,14 @@ def _subscribed(group: Group) -> set[str]:
             except MalformedBytes:
                 continue  # another kind of member: what it says is not ours to read
     return topics
+
+
+def _of_place(
+    place: TopicPlace, committed: Mapping[TopicPlace, CommittedOffset], unstable: Container[TopicPlace]
+) -> Body:
+    if place in unstable:
+        return _offset(place.partition, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    return _offset(place.partition, committed.get(place))
 
 
 def _offset(index: int, committed: CommittedOffset | None, code: int = ErrorCode.NONE) -> Body:

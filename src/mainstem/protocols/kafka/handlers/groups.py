@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.directed_groups import DirectedState
-from mainstem.broker.errors import MemberIdRequired, UnknownGroup
+from mainstem.broker.errors import InconsistentProtocol, MemberIdRequired, UnknownGroup
 from mainstem.broker.groups import Assigned, Group, GroupState, Joined, JoinWish
 from mainstem.broker.log import Answer
 from mainstem.model.errors import DiskError, MainstemError, UnavailableError
@@ -24,7 +24,7 @@ NULL_PROTOCOL_FROM = 7
 SKIP_ASSIGNMENT_FROM = 9
 LEAVE_LISTS_FROM = 3
 NOT_FOUND_FROM = 6
-CLASSIC, CONSUMER = "Classic", "Consumer"
+CLASSIC, CONSUMER, SHARE = "Classic", "Consumer", "Share"
 STATES = {
     GroupState.EMPTY: "Empty",
     GroupState.JOINING: "PreparingRebalance",
@@ -37,6 +37,7 @@ DIRECTED_STATES = {
     DirectedState.STABLE: "Stable",
 }
 DEAD = "Dead"
+SHARE_PROTOCOL_TYPE = "share"
 
 
 def group_code(error: MainstemError) -> ErrorCode:
@@ -73,6 +74,7 @@ class GroupHandlers:
     def __init__(self, broker: Broker) -> None:
         self._groups = broker.groups
         self._directed = broker.directed_groups
+        self._shared = broker.share_groups
 
     def apis(self) -> dict[int, Served]:
         """By key."""
@@ -104,6 +106,8 @@ class GroupHandlers:
             skips_assignment=call.version >= SKIP_ASSIGNMENT_FROM,
         )
         try:
+            if body.group_id in self._shared:
+                raise InconsistentProtocol(f"{body.group_id} is a share group")
             joined: Joined = await wait_unless_drained(await self._groups.join(body.group_id, wish), call.reply)
         except MainstemError as error:
             return {
@@ -184,7 +188,7 @@ class GroupHandlers:
         states = {state.lower() for state in call.body.states_filter}
         types = {kind.lower() for kind in call.body.types_filter}
         listed = []
-        for name in self._groups.names():
+        for name in [*self._groups.names(), *self._shared.names()]:
             kind, protocol_type, state = self._summary(name)
             if (not states or state.lower() in states) and (not types or kind.lower() in types):
                 listed.append(
@@ -194,6 +198,8 @@ class GroupHandlers:
 
     def _summary(self, name: str) -> tuple[str, str, str]:
         """Kind, protocol type and state."""
+        if name in self._shared:
+            return SHARE, SHARE_PROTOCOL_TYPE, "Stable" if self._shared.get(name).members else "Empty"
         if name in self._directed:
             return CONSUMER, PROTOCOL_TYPE, DIRECTED_STATES[self._directed.get(name).state]
         group = self._groups.get(name)
@@ -220,7 +226,7 @@ class GroupHandlers:
         for name in call.body.groups_names:
             code = ErrorCode.NONE
             try:
-                await self._groups.delete(name)
+                await (self._shared if name in self._shared else self._groups).delete(name)
             except MainstemError as error:
                 code = group_code(error)
             results.append({"group_id": name, "error_code": code})

@@ -30,7 +30,13 @@ from mainstem.protocols.kafka.session import Reply
 from mainstem.wire.errors import UnknownMessage
 from mainstem.wire.kafka import ErrorCode
 from mainstem.wire.kafka.schema import Versions
-from mainstem.wire.record_batch import HEADER_BYTES, PRODUCER_ID_AT, check_batch, stamp_log_append_time
+from mainstem.wire.record_batch import (
+    HEADER_BYTES,
+    PRODUCER_ID_AT,
+    check_batch,
+    recompress_batch,
+    stamp_log_append_time,
+)
 
 log = logging.getLogger(__name__)
 
@@ -107,9 +113,9 @@ class ProduceHandler:
                         continue
                 assert records is not None
                 stamp = -1
-                if topic.is_stamped:
+                if topic.is_rewritten:
                     try:
-                        stamp = self._stamp(records)
+                        records, stamp = self._rewrite(topic, records)
                     except MainstemError as error:
                         answers.append(PartitionOutcome(index, code_of(error), message=str(error)))
                         continue
@@ -208,12 +214,16 @@ class ProduceHandler:
             if isinstance(answer.result()[at], Committed):
                 self._transactions.confirm(name, commit)
 
-    def _stamp(self, records: memoryview) -> int:
-        """Put the time of arrival on a batch; it is checked first, because its checksum changes."""
-        check_batch(records)
+    def _rewrite(self, topic: Topic, records: memoryview) -> tuple[memoryview, int]:
+        """Put the topic's compression and the time of arrival on a batch; it is checked first, because its checksum changes."""
+        attributes = check_batch(records).attributes
+        if topic.codec is not None and attributes & _COMPRESSION != topic.codec:
+            records = memoryview(recompress_batch(records, topic.codec))
+        if not topic.is_stamped:
+            return records, -1
         now_ms = self._now_ms()
         stamp_log_append_time(records, now_ms)
-        return now_ms
+        return records, now_ms
 
 
 def _unknown(version: int) -> ErrorCode:

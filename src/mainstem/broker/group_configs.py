@@ -1,0 +1,59 @@
+"""What is set for single groups, whether or not there is such a group yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from mainstem.coordination.share_config import (
+    GROUP_OPTIONS,
+    SCOPE,
+    GroupOption,
+    ShareRules,
+    check_group_config,
+    read_rules,
+)
+from mainstem.storage.contract import Engine, Mutation
+
+__all__ = ["GROUP_OPTIONS", "GroupConfigs", "GroupOption"]
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(dict[str, str]).decode
+DEFAULT_RULES = ShareRules()
+
+
+class GroupConfigs:
+    """By group."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._configs: dict[str, dict[str, str]] = {}
+        self._rules: dict[str, ShareRules] = {}
+
+    async def load(self) -> None:
+        """Take back what is stored."""
+        for key, value in (await self._engine.load(SCOPE)).entries.items():
+            self._replay(key.decode(), _decode(value))
+
+    def get(self, name: str) -> Mapping[str, str]:
+        """What was set for a group."""
+        return self._configs.get(name, {})
+
+    def rules(self, name: str) -> ShareRules:
+        """What holds for a group."""
+        return self._rules.get(name, DEFAULT_RULES)
+
+    async def configure(
+        self, name: str, revise: Callable[[dict[str, str]], Mapping[str, str]], *, dry_run: bool = False
+    ) -> None:
+        """Replace what was set by what `revise` makes of it. Raises InvalidGroupConfig."""
+        configs = dict(revise(dict(self.get(name))))
+        check_group_config(configs)
+        if not dry_run:
+            await self._engine.alter((), [Mutation(SCOPE, name.encode(), _encode(configs) if configs else None)])
+            self._replay(name, configs)
+
+    def _replay(self, name: str, configs: dict[str, str]) -> None:
+        self._configs[name] = configs
+        self._rules[name] = read_rules(configs)

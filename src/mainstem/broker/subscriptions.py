@@ -1,0 +1,262 @@
+"""Subscriptions: logs read as queues. What is settled is in the log before anybody is told so; leases live in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+
+from mainstem.broker.clock import Clock, Timer
+from mainstem.broker.dead_letters import DeadLetters, Rules
+from mainstem.broker.subscription_reading import Taken, Wish, lease_from
+from mainstem.broker.subscription_wait import Wait
+from mainstem.coordination.catalog import Topic
+from mainstem.coordination.errors import NotLeased
+from mainstem.coordination.subscription import Cursor, Limits, Ruling, Verdict, replay_cursors
+from mainstem.coordination.subscription_entries import INDEX_SCOPE, scope_of
+from mainstem.model.errors import MainstemError, OffsetOutOfRange, PeerError
+from mainstem.storage.contract import Append, Commit, Edge, Engine, Mutation, Place
+
+__all__ = ["Cursor", "Limits", "Ruling", "Subscriptions", "Taken", "Verdict", "Wish"]
+
+log = logging.getLogger(__name__)
+
+READS_MAX = 8
+"""Reads that one question may cost where all that is found is taken already."""
+
+
+class _Held:
+    """A subscription with its cursors, its timer and who waits for it."""
+
+    __slots__ = ("cursors", "due_ms", "name", "timer", "waits")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.cursors: dict[int, Cursor] = {}
+        self.waits: set[Wait] = set()
+        self.timer: Timer | None = None
+        self.due_ms = 0
+
+    def wake(self) -> None:
+        """Something may be free."""
+        for wait in list(self.waits):
+            wait.finish()
+
+
+class Subscriptions:
+    """All subscriptions of a broker."""
+
+    def __init__(self, engine: Engine, clock: Clock, topics: Mapping[str, Topic], rules: Rules) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._rules = rules
+        self._letters = DeadLetters(engine, clock, topics, rules)
+        self._held: dict[str, _Held] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def load(self) -> dict[str, bytes]:
+        """Take back what is stored; answers what the index says of each."""
+        entries = (await self._engine.load(INDEX_SCOPE)).entries
+        index = {key.decode(): value for key, value in entries.items()}
+        for name in index:
+            await self._reload(self._hold(name))
+        return index
+
+    # Questions
+
+    def cursors(self, name: str) -> Mapping[int, Cursor]:
+        """Of one subscription, by log."""
+        held = self._held.get(name)
+        return {} if held is None else held.cursors
+
+    def wait(self, name: str, logs: Iterable[int], seconds: float) -> Wait:
+        """Wait until one of the logs may have something to lease, or for so long."""
+        held = self._hold(name)
+        rules = self._rules(name)
+        wait = Wait(self._engine, self._clock, seconds, held.waits)
+        for number in logs:
+            cursor = held.cursors.get(number)
+            if cursor is not None:
+                is_full = len(cursor.leases) >= rules.limits.leases_max
+                wait.add(number, None if is_full else cursor.first_free(), rules.committed_only)
+        return wait
+
+    # Reading
+
+    async def open(self, name: str, number: int, place: Place) -> None:
+        """Begin to read a log there, unless it is read already. Raises kinds of MainstemError."""
+        held = self._hold(name)
+        if number in held.cursors:
+            return
+        found = await self._engine.offset_at(number, place)
+        if found.offset < 0:  # nothing as young as that yet
+            found = await self._engine.offset_at(number, Edge.END)
+        if number not in held.cursors:
+            held.cursors[number] = Cursor(number, found.offset)
+            await self._store(held, [number])
+
+    async def take(self, name: str, number: int, wish: Wish) -> Taken:
+        """Lease what is free, lowest offset first, and read it. Raises kinds of MainstemError."""
+        held = self._hold(name)
+        rules = self._rules(name)
+        cursor = held.cursors.get(number)
+        if cursor is None:  # forgotten meanwhile
+            return Taken([], [])
+        offset = cursor.first_free()
+        for _ in range(READS_MAX):
+            if len(cursor.leases) >= rules.limits.leases_max:
+                break
+            try:
+                result = await self._engine.read(number, offset, wish.bytes_max)
+            except OffsetOutOfRange as error:
+                if offset >= error.start:
+                    break
+                cursor.raise_floor(error.start)
+                offset = cursor.first_free()
+                continue
+            if held.cursors.get(number) is not cursor:
+                break
+            taken = lease_from(cursor, result, wish, rules.limits, rules.committed_only, self._now_ms())
+            if cursor.spent:
+                await self._store(held, [number])
+            if taken.leased:
+                self._arm(held, self._now_ms() + rules.limits.lease_ms)
+                return taken
+            if result.next_offset <= offset:
+                break
+            offset = cursor.first_free(result.next_offset)
+        return Taken([], [])
+
+    # Settling
+
+    async def rule(self, name: str, owner: str, rulings: Mapping[int, Sequence[Ruling]]) -> dict[int, MainstemError]:
+        """Verdicts by log, each log's all or none; durable when answered. Answers the refusals."""
+        held = self._hold(name)
+        limits = self._rules(name).limits
+        refused: dict[int, MainstemError] = {}
+        is_free = False
+        for number, verdicts in rulings.items():
+            cursor = held.cursors.get(number)
+            try:
+                if cursor is None:
+                    raise NotLeased(f"log {number} is not read")
+                is_free |= len(cursor.leases) >= limits.leases_max
+                cursor.rule(owner, verdicts, limits, self._now_ms())
+                is_free |= any(ruling.verdict is Verdict.RELEASE for ruling in verdicts)
+            except NotLeased as error:
+                refused[number] = error
+        if is_free:
+            held.wake()
+        try:
+            await self._store(held, [number for number in rulings if number not in refused])
+        except MainstemError as error:
+            return {number: refused.get(number, error) for number in rulings}
+        return refused
+
+    def give_back(self, name: str, owner: str) -> None:
+        """The owner is gone: free all that it had."""
+        held = self._held.get(name)
+        if held is None:
+            return
+        limits = self._rules(name).limits
+        freed = [number for number, cursor in held.cursors.items() if cursor.give_back(owner, limits)]
+        if freed:
+            held.wake()
+            self._store_later(held, freed)
+
+    # Administration
+
+    async def move(self, name: str, places: Mapping[int, int]) -> None:
+        """Begin anew at these offsets, by log."""
+        held = self._hold(name)
+        for number, offset in places.items():
+            before = held.cursors.get(number)
+            changes = [] if before is None else before.decide_forget(name)
+            cursor = Cursor(number, offset)
+            await self._engine.alter((), [*changes, *cursor.take_changes(name)])
+            held.cursors[number] = cursor
+
+    async def forget(self, name: str, logs: Iterable[int]) -> None:
+        """Do not know anything of these logs any more."""
+        held = self._hold(name)
+        known = [number for number in logs if number in held.cursors]
+        await self._engine.alter((), [m for number in known for m in held.cursors[number].decide_forget(name)])
+        for number in known:
+            del held.cursors[number]
+
+    async def delete(self, name: str) -> None:
+        """Remove a subscription with all that is known of it."""
+        held = self._hold(name)
+        changes = [m for cursor in held.cursors.values() for m in cursor.decide_forget(name)]
+        await self._engine.alter((), [*changes, Mutation(INDEX_SCOPE, name.encode(), None)])
+        if held.timer is not None:
+            held.timer.cancel()
+        self._held.pop(name, None)
+
+    # -----------------------------------------------------------------------------------------------------------------
+
+    def _now_ms(self) -> int:
+        return int(self._clock.monotonic() * 1000)
+
+    def _hold(self, name: str) -> _Held:
+        held = self._held.get(name)
+        if held is None:
+            held = self._held[name] = _Held(name)
+        return held
+
+    async def _reload(self, held: _Held) -> None:
+        """Back to what is stored, without leases."""
+        entries = (await self._engine.load(scope_of(held.name))).entries
+        held.cursors = replay_cursors(entries.items())
+        held.wake()
+
+    async def _store(self, held: _Held, logs: Iterable[int]) -> None:
+        """Everything that has changed, with the dead letters of it, in one commit. Raises kinds of MainstemError."""
+        cursors = [held.cursors[number] for number in logs if number in held.cursors]
+        letters: dict[int, list[Append]] = {}
+        for cursor, spent in [(cursor, cursor.take_spent()) for cursor in cursors if cursor.spent]:
+            letters[cursor.log] = await self._letters.write(held.name, cursor, spent)
+            cursor.bury(spent)
+        current = [cursor for cursor in cursors if held.cursors.get(cursor.log) is cursor]
+        appends = [append for cursor in current for append in letters.get(cursor.log, ())]
+        changes = [mutation for cursor in current for mutation in cursor.take_changes(held.name)]
+        if not changes:
+            return
+        (outcome,) = await self._engine.commit([Commit(appends=appends, state=changes)])
+        if appends and isinstance(outcome, PeerError):
+            log.warning("subscription %s: dead letters are refused and left out: %s", held.name, outcome)
+            (outcome,) = await self._engine.commit([Commit(state=changes)])
+        if isinstance(outcome, MainstemError):
+            await self._reload(held)
+            raise outcome
+
+    def _store_later(self, held: _Held, logs: list[int]) -> None:
+        async def store() -> None:
+            try:
+                await self._store(held, logs)
+            except MainstemError as error:
+                log.warning("subscription %s: what was given back could not be stored: %s", held.name, error)
+
+        task = asyncio.get_running_loop().create_task(store())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _arm(self, held: _Held, due_ms: int) -> None:
+        if held.timer is not None and held.due_ms <= due_ms:
+            return
+        if held.timer is not None:
+            held.timer.cancel()
+        held.due_ms = due_ms
+        held.timer = self._clock.call_later((due_ms - self._now_ms()) / 1000 + 0.001, lambda: self._look(held))
+
+    def _look(self, held: _Held) -> None:
+        held.timer = None
+        limits, now_ms = self._rules(held.name).limits, self._now_ms()
+        freed = [number for number, cursor in held.cursors.items() if cursor.pass_time(limits, now_ms)]
+        deadlines = [cursor.next_deadline_ms() for cursor in held.cursors.values()]
+        known = [deadline for deadline in deadlines if deadline is not None]
+        if known:
+            self._arm(held, min(known))
+        if freed:
+            held.wake()
+            self._store_later(held, freed)

@@ -1,0 +1,142 @@
+"""Settings of single groups, as Kafka names them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from mainstem.coordination.errors import InvalidGroupConfig
+from mainstem.coordination.subscription import Limits
+
+SCOPE = "group-configs"
+"""What was set, by group."""
+
+DURATION_PREFIX = "by_duration:"
+_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+
+
+class GroupOption(NamedTuple):
+    """One setting."""
+
+    name: str
+    default: str
+    kind: str
+    text: str
+    is_valid: Callable[[str], bool]
+
+
+def duration_ms(text: str) -> int | None:
+    """The length of an ISO 8601 duration of days, hours, minutes and seconds."""
+    match = _DURATION.fullmatch(text)
+    if match is None or not any(match.groups()):
+        return None
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
+
+
+def _whole(low: int, high: int) -> Callable[[str], bool]:
+    return lambda value: value.isdecimal() and value.isascii() and low <= int(value) <= high
+
+
+def _is_reset(value: str) -> bool:
+    if value.startswith(DURATION_PREFIX):
+        return duration_ms(value.removeprefix(DURATION_PREFIX)) is not None
+    return value in ("latest", "earliest")
+
+
+GROUP_OPTIONS: Mapping[str, GroupOption] = {
+    option.name: option
+    for option in (
+        GroupOption(
+            "errors.deadletterqueue.topic.name",
+            "",
+            "string",
+            "The topic to which records go that were rejected or given out too often; empty: they go nowhere.",
+            lambda value: True,
+        ),
+        GroupOption(
+            "errors.deadletterqueue.copy.record.enable",
+            "false",
+            "boolean",
+            "Whether a dead letter has the key and value of its record; otherwise only headers that say where it is.",
+            lambda value: value in ("true", "false"),
+        ),
+        GroupOption(
+            "share.auto.offset.reset",
+            "latest",
+            "string",
+            "Where a share group begins in a partition that it has not read: latest, earliest, by_duration:PnDTnHnMn.nS.",
+            _is_reset,
+        ),
+        GroupOption(
+            "share.isolation.level",
+            "read_uncommitted",
+            "string",
+            "Whether open and aborted transactions are given out: read_uncommitted, read_committed.",
+            lambda value: value in ("read_uncommitted", "read_committed"),
+        ),
+        GroupOption(
+            "share.record.lock.duration.ms",
+            "30000",
+            "int",
+            "How long a member may work on a record before it is given to another.",
+            _whole(1_000, 3_600_000),
+        ),
+        GroupOption(
+            "share.delivery.count.limit",
+            "5",
+            "int",
+            "How often a record is given out at most.",
+            _whole(2, 10),
+        ),
+        GroupOption(
+            "share.partition.max.record.locks",
+            "2000",
+            "int",
+            "How many records of a partition members may work on at the same time.",
+            _whole(100, 10_000),
+        ),
+    )
+}
+
+
+class ShareRules(NamedTuple):
+    """What was set for one group, read."""
+
+    limits: Limits = Limits()
+    reset: str = "latest"
+    committed_only: bool = False
+    dead_letters: str = ""
+    """The topic for dead letters."""
+    copies_dead: bool = False
+
+
+def read_rules(configs: Mapping[str, str]) -> ShareRules:
+    """From what was set; the rest has its default."""
+
+    def value(name: str) -> str:
+        return configs.get(name, GROUP_OPTIONS[name].default)
+
+    limits = Limits(
+        lease_ms=int(value("share.record.lock.duration.ms")),
+        deliveries_max=int(value("share.delivery.count.limit")),
+        leases_max=int(value("share.partition.max.record.locks")),
+    )
+    return ShareRules(
+        limits,
+        value("share.auto.offset.reset"),
+        value("share.isolation.level") == "read_committed",
+        value("errors.deadletterqueue.topic.name"),
+        value("errors.deadletterqueue.copy.record.enable") == "true",
+    )
+
+
+def check_group_config(configs: Mapping[str, str]) -> None:
+    """Raises InvalidGroupConfig."""
+    for name, value in configs.items():
+        option = GROUP_OPTIONS.get(name)
+        if option is None:
+            raise InvalidGroupConfig(f"Unknown group config name: {name}")
+        if not option.is_valid(value):
+            raise InvalidGroupConfig(f"Invalid value {value} for configuration {name}")
