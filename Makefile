@@ -9,7 +9,8 @@
 PYTHON  ?= python3
 ARGS    ?=
 SEEDS   ?= 100
-CYCLES  ?= 20
+CYCLES  ?= 1000
+KAFKA_CYCLES ?= 200
 
 VENV    := .venv
 BIN     := $(VENV)/bin
@@ -48,7 +49,7 @@ simulate: $(DEV)
 
 crash: $(DEV)
 	$(BIN)/python -m tests.crash --cycles $(CYCLES) $(ARGS)
-	$(BIN)/python -m tests.clients.kafka.crash --cycles $(CYCLES) $(ARGS)
+	$(BIN)/python -m tests.clients.kafka.crash --cycles $(KAFKA_CYCLES) $(ARGS)
 
 setup: $(DEV)
 
