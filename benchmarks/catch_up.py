@@ -11,7 +11,7 @@ from mainstem.storage.contract import Append, Budget, Commit, ReadHint
 from mainstem.storage.local.engine import LocalEngine
 from mainstem.wire.record_batch import encode_batch
 
-READ_BYTES = MIB
+READ_BYTES = 4 * MIB
 LARGE_LOG, SMALL_LOG = 0, 1
 
 
@@ -38,9 +38,11 @@ async def _fill(opened: LocalEngine, megabytes: int) -> None:
     count = megabytes * MIB // len(batch)
     for first in range(0, count, 5_000):
         await opened.commit([one(SMALL_LOG, batch) for _ in range(min(5_000, count - first))])
-    # Fill the last file with something else, so that all of the above is sealed and merged.
-    while (await opened.maintain(Budget())).merged_files or opened.writer.active.end < 60 * MIB:
+    # Until all of the small log is sealed and merged.
+    small = opened.ledger.visible[SMALL_LOG]
+    while small.tail is not None:
         await opened.commit([Commit((Append(LARGE_LOG, big),)) for _ in range(16)])
+        await opened.maintain(Budget())
 
 
 async def _read_all(opened: LocalEngine, log: int) -> float:

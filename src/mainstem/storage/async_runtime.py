@@ -7,7 +7,6 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -21,16 +20,50 @@ READ_THREADS = 4
 _Task = tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]
 
 
+class Lane:
+    """Threads that take jobs from one queue; what a job gave goes back to the loop. Cheaper per job than an executor."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, name: str, threads: int) -> None:
+        self._loop = loop
+        self._jobs: SimpleQueue[_Task | None] = SimpleQueue()
+        self._threads = [threading.Thread(target=self._run, name=f"{name}-{n}", daemon=True) for n in range(threads)]
+        for thread in self._threads:
+            thread.start()
+
+    def put(self, job: Callable[[], T], done: Done[T]) -> None:
+        """Do a job in one of the threads."""
+        self._jobs.put((job, done))
+
+    def _run(self) -> None:
+        while (task := self._jobs.get()) is not None:
+            job, done = task
+            value, error = None, None
+            try:
+                value = job()
+            except BaseException as caught:  # noqa: BLE001 - it is the engine's to judge
+                error = caught
+            # A loop that has closed meanwhile has nobody left to tell.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(done, value, error)
+            # A thread that waits for its next job must not keep what the last one held.
+            del task, job, done, value, error
+
+    def close(self, wait_seconds: float = 0.0) -> None:
+        """End the threads once they have done what was put before."""
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            thread.join(wait_seconds)
+
+
 class AsyncRuntime:
     """Lanes beside an event loop. Jobs run in threads; their `done` runs in the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._writes: SimpleQueue[_Task | None] = SimpleQueue()
-        self._writer = threading.Thread(target=self._run_writes, name="mainstem-commit", daemon=True)
-        self._writer.start()
-        self._readers = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="mainstem-read")
-        self._mergers = ThreadPoolExecutor(1, thread_name_prefix="mainstem-merge")
+        self._writes = Lane(loop, "mainstem-commit", 1)
+        self._reads = Lane(loop, "mainstem-read", READ_THREADS)
+        self._merges = Lane(loop, "mainstem-merge", 1)
         self._merge_process = MergeProcess()
 
     def now_ms(self) -> int:
@@ -51,40 +84,19 @@ class AsyncRuntime:
 
     def write(self, job: Callable[[], T], done: Done[T]) -> None:
         """One thread, in order."""
-        self._writes.put((job, done))
-
-    def _run_writes(self) -> None:
-        while (task := self._writes.get()) is not None:
-            job, done = task
-            value, error = None, None
-            try:
-                value = job()
-            except BaseException as caught:  # noqa: BLE001 - it is the engine's to judge
-                error = caught
-            self._deliver(done, value, error)
+        self._writes.put(job, done)
 
     def read(self, job: Callable[[], T], done: Done[T]) -> None:
-        """A pool, so that no cold read stands before a commit."""
-        self._readers.submit(job).add_done_callback(lambda future: self._finish(future, done))
+        """Several threads, so that no cold read stands before a commit."""
+        self._reads.put(job, done)
 
     def merge(self, job: bytes, done: Done[bytes]) -> None:
         """A child process, talked to from a thread of its own."""
-        self._mergers.submit(self._merge_process.run, job).add_done_callback(lambda future: self._finish(future, done))
-
-    def _finish(self, future: Future[T], done: Done[T]) -> None:
-        if not future.cancelled():
-            error = future.exception()
-            self._deliver(done, None if error else future.result(), error)
-
-    def _deliver(self, done: Done[Any], value: object, error: BaseException | None) -> None:
-        # A loop that has closed meanwhile has nobody left to tell.
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(done, value, error)
+        self._merges.put(lambda: self._merge_process.run(job), done)
 
     def close(self) -> None:
-        """End threads and child; what they were doing is not waited for beyond the current job."""
-        self._writes.put(None)
+        """End child and threads; what they are doing is not waited for long."""
         self._merge_process.close()
-        self._readers.shutdown(wait=False, cancel_futures=True)
-        self._mergers.shutdown(wait=False, cancel_futures=True)
-        self._writer.join(timeout=5)
+        self._writes.close(wait_seconds=5)
+        self._reads.close(wait_seconds=1)
+        self._merges.close(wait_seconds=1)

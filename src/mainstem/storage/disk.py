@@ -35,6 +35,9 @@ class DiskFile(Protocol):
     def read(self, size: int, position: int) -> bytes:
         """Up to `size` bytes from `position`; fewer only at the end of the file."""
 
+    def read_into(self, buffer: memoryview, position: int) -> int:
+        """Fill a buffer from `position`; answers how many bytes that were, fewer than it takes only at the end of the file."""
+
     def sync(self) -> None:
         """Make the content durable (fdatasync). A failure is final."""
 
@@ -46,9 +49,6 @@ class DiskFile(Protocol):
 
     def fill(self, size: int) -> None:
         """Write zeros up to `size`, so that later writes allocate nothing; not synced."""
-
-    def read_ahead(self, size: int, position: int) -> None:
-        """Tell the system that this will be read soon; a hint, without effect on what is read."""
 
     def close(self) -> None:
         """Give the descriptor back."""
@@ -127,6 +127,16 @@ class LocalFile:
             count += len(more)
         return b"".join(parts)
 
+    def read_into(self, buffer: memoryview, position: int) -> int:
+        """One preadv, more where it falls short before the end."""
+        count = os.preadv(self._fd, [buffer], position)
+        while 0 < count < len(buffer):
+            more = os.preadv(self._fd, [buffer[count:]], position + count)
+            if not more:
+                break
+            count += more
+        return count
+
     def sync(self) -> None:
         """Fdatasync."""
         os.fdatasync(self._fd)
@@ -146,11 +156,6 @@ class LocalFile:
         while position < size:
             count = min(ZERO_CHUNK_BYTES, size - position)
             position += os.pwrite(self._fd, memoryview(zeros)[:count], position)
-
-    def read_ahead(self, size: int, position: int) -> None:
-        """Posix_fadvise, where there is one."""
-        if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self._fd, position, size, os.POSIX_FADV_WILLNEED)
 
     def close(self) -> None:
         """Close the descriptor; twice is harmless."""

@@ -195,6 +195,12 @@ class SimulatedFile:
             raise trouble
         return bytes(self._inode.content[position : position + size])
 
+    def read_into(self, buffer: memoryview, position: int) -> int:
+        """As `read`, into a buffer."""
+        data = self.read(len(buffer), position)
+        buffer[: len(data)] = data
+        return len(data)
+
     def sync(self) -> None:
         """Make content and length durable."""
         self._check_open()
@@ -239,10 +245,6 @@ class SimulatedFile:
             raise trouble
         if size > len(self._inode.content):
             self._inode.resize(size)
-
-    def read_ahead(self, size: int, position: int) -> None:
-        """Nothing to tell."""
-        self._check_open()
 
     def close(self) -> None:
         """Twice is harmless."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 from crc32c import crc32c
 
@@ -23,6 +23,7 @@ from mainstem.storage.contract import (
 )
 from mainstem.storage.local.file_set import FileSet, Stretch
 from mainstem.storage.local.key_index import key_hash
+from mainstem.storage.local.read_buffers import ReadBuffers
 from mainstem.storage.local.settings import EngineSettings
 from mainstem.storage.local.tail import TailCache
 from mainstem.storage.log_state import LogState
@@ -32,6 +33,8 @@ from mainstem.wire.record_batch import CRC_FROM
 
 STRETCHES_PER_READ_MAX = 4096
 READ_STEP_BYTES = 4 << 20
+READS_AHEAD_MAX = 8
+"""Readers of history that are read ahead for, the latest ones; each may hold `read_bytes_max`."""
 J = TypeVar("J")
 R = TypeVar("R")
 
@@ -39,6 +42,20 @@ _START = struct.Struct(">qiibI")
 _BASE = struct.Struct(">q")
 _DELTA_AT = 23
 _DELTA = struct.Struct(">i")
+
+
+Content: TypeAlias = tuple[list[Buffer], int]
+"""Batches, and the offset after them."""
+
+
+class Reading(NamedTuple):
+    """A read under way."""
+
+    offset: int
+    limit: int
+    next_offset: int | None
+    """Where it will end, where that is known before: a single stretch above the limit is cut."""
+    content: Answer[Content]
 
 
 class Reader:
@@ -49,6 +66,9 @@ class Reader:
         self._settings = settings
         self._files = files
         self._cache = cache
+        self._buffers = ReadBuffers()
+        self._ahead: dict[int, Reading] = {}
+        """What readers of history will ask for next, by log."""
 
     def read(self, state: LogState | None, log: int, offset: int, max_bytes: int, hint: ReadHint) -> Answer[ReadResult]:
         """Batches from `offset` on, as the contract says."""
@@ -102,6 +122,39 @@ class Reader:
 
     def _read_files(self, state: LogState, offset: int, max_bytes: int, hint: ReadHint) -> Answer[ReadResult]:
         limit = min(max_bytes, self._settings.read_bytes_max)
+        reading = self._ahead.pop(state.log, None)
+        if reading is None or (reading.offset, reading.limit) != (offset, limit):
+            reading = self._begin(state, offset, limit)
+        if reading is None:
+            # Nothing is left between here and the end: compaction has removed it.
+            return Answer.of(_result(state, [], offset, state.end))
+        answer: Answer[ReadResult] = Answer()
+
+        def finish(content: Answer[Content]) -> None:
+            if content.error is not None:
+                answer.fail(content.error)
+                return
+            batches, next_offset = content.result()
+            answer.resolve(_result(state, batches, offset, next_offset))
+
+        reading.content.on_done(finish)
+        if hint is ReadHint.CATCH_UP and reading.next_offset is not None:
+            self._read_ahead(state, reading.next_offset, limit)
+        return answer
+
+    def _read_ahead(self, state: LogState, offset: int, limit: int) -> None:
+        """Begin to read what a reader of history will ask for next, before it does."""
+        tail = state.tail
+        if offset >= state.end or (tail is not None and tail.bases and offset >= tail.bases[0]):
+            return
+        reading = self._begin(state, offset, limit)
+        if reading is not None:
+            self._ahead[state.log] = reading
+            if len(self._ahead) > READS_AHEAD_MAX:
+                del self._ahead[next(iter(self._ahead))]
+
+    def _begin(self, state: LogState, offset: int, limit: int) -> Reading | None:
+        """Put a read into the lane; None when nothing is stored from the offset on."""
         stretches: list[Stretch] = []
         total = 0
         for stretch in islice(self._files.stretches(state, offset), STRETCHES_PER_READ_MAX):
@@ -110,23 +163,14 @@ class Reader:
             stretches.append(stretch)
             total += stretch.size
         if not stretches:
-            # Nothing is left between here and the end: compaction has removed it.
-            return Answer.of(_result(state, [], offset, state.end))
+            return None
+        log = state.log
 
-        last = stretches[-1]
-        ahead = limit if hint is ReadHint.CATCH_UP and last.crc >= 0 else 0
+        def job() -> Content:
+            return _cut(list(read_stretches(stretches, log, self._buffers)), stretches, offset, limit)
 
-        def job() -> tuple[list[Buffer], int]:
-            batches: list[Buffer] = list(read_stretches(stretches, state.log))
-            if ahead:
-                # In a run the log goes on right behind; its reader will be back for it.
-                last.file.file.read_ahead(ahead, last.position + last.size)
-            return _cut(batches, stretches, offset, limit)
-
-        def finish(value: tuple[list[Buffer], int]) -> ReadResult:
-            return _result(state, value[0], offset, value[1])
-
-        return self._run(stretches, job, finish)
+        next_offset = stretches[-1].next if total <= limit else None
+        return Reading(offset, limit, next_offset, self._run(stretches, job, lambda content: content))
 
     def find(self, state: LogState, place: Place) -> Answer[Found]:
         """A position that needs a look at records."""
@@ -152,7 +196,7 @@ class Reader:
             for stretch in stretches:
                 if stretch.time <= best.timestamp_ms:
                     break
-                found = find_newest(_single_batches(read_stretches([stretch], log)), start)
+                found = find_newest(_single_batches(read_stretches([stretch], log, self._buffers)), start)
                 if found.timestamp_ms > best.timestamp_ms:
                     best = found
             return best
@@ -182,7 +226,7 @@ class Reader:
                 for s in stretches
                 if id(s.file) not in indexed or any(s.first <= offset < s.next for offset in offsets)
             ]
-            return find_key(_single_batches(read_stretches(candidates, log)), place, start)
+            return find_key(_single_batches(read_stretches(candidates, log, self._buffers)), place, start)
 
         return self._run(stretches, job, lambda found: found)
 
@@ -190,7 +234,9 @@ class Reader:
         if not stretches:
             return Answer.of(NOT_FOUND)
         return self._run(
-            stretches, lambda: search(_single_batches(read_stretches(stretches, log))), lambda found: found
+            stretches,
+            lambda: search(_single_batches(read_stretches(stretches, log, self._buffers))),
+            lambda found: found,
         )
 
     def _run(self, stretches: list[Stretch], job: Callable[[], J], finish: Callable[[J], R]) -> Answer[R]:
@@ -224,7 +270,7 @@ def _with_base(batch: Buffer, base: int) -> bytearray:
     return copy
 
 
-def read_stretches(stretches: Iterable[Stretch], log: int) -> Iterator[Buffer]:
+def read_stretches(stretches: Iterable[Stretch], log: int, buffers: ReadBuffers) -> Iterator[Buffer]:
     """The bytes of stretches, verified; neighbours in one read. Blocks, in a thread of the read lane."""
     run: list[Stretch] = []
     size = 0
@@ -234,21 +280,23 @@ def read_stretches(stretches: Iterable[Stretch], log: int) -> Iterator[Buffer]:
             or stretch.position != run[-1].position + run[-1].size
             or size + stretch.size > READ_STEP_BYTES
         ):
-            yield from _read_neighbours(run, size, log)
+            yield from _read_neighbours(run, size, log, buffers)
             run, size = [], 0
         run.append(stretch)
         size += stretch.size
     if run:
-        yield from _read_neighbours(run, size, log)
+        yield from _read_neighbours(run, size, log, buffers)
 
 
-def _read_neighbours(run: list[Stretch], size: int, log: int) -> Iterator[Buffer]:
+def _read_neighbours(run: list[Stretch], size: int, log: int, buffers: ReadBuffers) -> Iterator[Buffer]:
     file = run[0].file.file
     start = run[0].position
-    data = file.read(size, start)
-    if len(data) != size:
-        raise CorruptData(file.path, start, f"{size} bytes must be here, {len(data)} are", (log,))
-    view = memoryview(data)
+    view = buffers.take(size)
+    count = file.read_into(view, start)
+    if count != size:
+        raise CorruptData(file.path, start, f"{size} bytes must be here, {count} are", (log,))
+    # Nobody may write into what others read too: a buffer of many batches is shared by all of them.
+    view = view.toreadonly()
     patched = False
     for stretch in run:
         at = stretch.position - start
