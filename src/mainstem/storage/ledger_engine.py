@@ -8,6 +8,7 @@ subclass's business.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -38,7 +39,7 @@ from mainstem.storage.watches import WatchHandle
 T = TypeVar("T")
 
 
-class LedgerEngine:
+class LedgerEngine(ABC):
     """Commit, state, leases, watches; without reading and maintenance."""
 
     def __init__(self, runtime: Runtime, ledger: Ledger, *, group_bytes_max: int, pending_bytes_max: int) -> None:
@@ -201,13 +202,13 @@ class LedgerEngine:
         self._in_flight = group
         self._submit(group)
 
+    @abstractmethod
     def _submit(self, group: PendingGroup) -> None:
         """Make the group durable by its rank, then call `_durable` on the engine's thread."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _show_batches(self, group: PendingGroup) -> None:
         """Make the group's batches readable; the log's end moves here."""
-        raise NotImplementedError
 
     def _durable(self, group: PendingGroup) -> None:
         """The group is durable: show it, tell the watchers, answer, and go on with the next."""

@@ -12,8 +12,9 @@ from mainstem.storage.steps import Steps, in_parts, turn
 if TYPE_CHECKING:
     from mainstem.storage.local.engine import LocalEngine
 
-LOGS_PER_TURN = 200
-TRIMS_PER_COMMIT = 1_000
+LOGS_PER_TURN = 50
+TRIMS_PER_COMMIT = 50
+"""Each trimmed log is measured anew when the commit is shown: few at a time, so that the loop is not held."""
 
 
 def trim_logs(engine: LocalEngine, changes: list[LogChange], report: MaintainReport) -> Steps[None]:
