@@ -7,7 +7,9 @@ import threading
 
 BUFFER_BYTES = 4 << 20
 BUFFERS_MAX = 16
-"""Buffers kept for the next read; what readers still hold is on top of it."""
+"""Buffers that there may be; while all are held, a read gets memory of its own."""
+POOLED_BYTES_MIN = 1 << 20
+"""Smaller reads get memory of their own: a small batch must not hold a large buffer."""
 
 _UNUSED = 2
 """References to a buffer that nobody looks into: the one in the pool's list, and the argument of the count."""
@@ -26,14 +28,13 @@ class ReadBuffers:
 
     def take(self, size: int) -> memoryview:
         """A view of `size` bytes that nobody else looks into."""
-        if size > BUFFER_BYTES:
-            return memoryview(bytearray(size))
-        with self._lock:
-            buffers = self._buffers
-            for index in range(len(buffers)):
-                if sys.getrefcount(buffers[index]) == _UNUSED:
-                    return memoryview(buffers[index])[:size]
-            buffer = bytearray(BUFFER_BYTES)
-            if len(buffers) < BUFFERS_MAX:
-                buffers.append(buffer)
-            return memoryview(buffer)[:size]
+        if POOLED_BYTES_MIN <= size <= BUFFER_BYTES:
+            with self._lock:
+                buffers = self._buffers
+                for index in range(len(buffers)):
+                    if sys.getrefcount(buffers[index]) == _UNUSED:
+                        return memoryview(buffers[index])[:size]
+                if len(buffers) < BUFFERS_MAX:
+                    buffers.append(bytearray(BUFFER_BYTES))
+                    return memoryview(buffers[-1])[:size]
+        return memoryview(bytearray(size))

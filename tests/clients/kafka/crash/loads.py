@@ -27,6 +27,7 @@ REBALANCE_CODES = {
     KafkaError.UNKNOWN_MEMBER_ID,
     KafkaError._NO_OFFSET,
     KafkaError._STATE,
+    KafkaError._WAIT_COORD,
 }
 
 
