@@ -19,6 +19,8 @@ class Figure(NamedTuple):
     """Lowest wanted ratio value / base."""
     at_most: float | None = None
     """Highest wanted value."""
+    ratio_at_most: float | None = None
+    """Highest wanted ratio value / base."""
 
     @property
     def ratio(self) -> float | None:
@@ -30,6 +32,8 @@ class Figure(NamedTuple):
         """Whether it is as wanted; None where nothing is wanted."""
         if self.at_least is not None and self.ratio is not None:
             return self.ratio >= self.at_least
+        if self.ratio_at_most is not None and self.ratio is not None:
+            return self.ratio <= self.ratio_at_most
         if self.at_most is not None:
             return self.value <= self.at_most
         return None
@@ -38,10 +42,16 @@ class Figure(NamedTuple):
         """As a row of a table."""
         wanted = f">= {self.at_least}" if self.at_least is not None else ""
         wanted = f"<= {self.at_most:,g}" if self.at_most is not None else wanted
+        wanted = f"<= {self.ratio_at_most}" if self.ratio_at_most is not None else wanted
         ratio = "" if self.ratio is None else f"{self.ratio:.2f}"
-        base = "" if self.base is None else f"{self.base:,.1f}"
+        base = "" if self.base is None else _figures(self.base)
         verdict = {True: "yes", False: "NO", None: ""}[self.met]
-        return f"| {self.name} | {self.value:,.1f} | {base} | {ratio} | {wanted} | {verdict} |"
+        return f"| {self.name} | {_figures(self.value)} | {base} | {ratio} | {wanted} | {verdict} |"
+
+
+def _figures(value: float) -> str:
+    """Readable at any size."""
+    return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.3g}"
 
 
 HEAD = "| figure | value | base | ratio | wanted | met |\n|---|---:|---:|---:|---|---|"
