@@ -13,6 +13,8 @@ from mainstem.server.settings import Kind, known_keys
 
 PREFIX = "MAINSTEM_"
 CONFIG_VARIABLE = "MAINSTEM_CONFIG"
+CLIENT_PREFIX = "MAINSTEM_CLIENT_"
+"""Variables of clients (`sdk/credentials.py`), which may run in the same environment."""
 
 
 class Entry(NamedTuple):
@@ -64,7 +66,7 @@ def read_environment(environment: Mapping[str, str]) -> Iterator[Entry]:
     """Every variable with our prefix; one that names no setting keeps its own name, to be refused by it."""
     keys = {key.variable: key for key in known_keys().values()}
     for variable, text in sorted(environment.items()):
-        if not variable.startswith(PREFIX) or variable == CONFIG_VARIABLE:
+        if not variable.startswith(PREFIX) or variable == CONFIG_VARIABLE or variable.startswith(CLIENT_PREFIX):
             continue
         key = keys.get(variable)
         value: object = text

@@ -1,0 +1,59 @@
+"""What Spark meets under `format("mainstem")`.
+
+An instance is made anew for every read and write, and pickled to executors: it holds the options and nothing else.
+Parts are imported when they are asked for, so that a read does not load the sink, nor an executor the planner.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+class DefaultSource(DataSource):
+    """A topic, or several, as a table or a stream."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What stands in `format(...)`."""
+        return "mainstem"
+
+    def schema(self) -> StructType:
+        """The columns of a read without a schema of the user's."""
+        from mainstem.pipelines.source import source_schema
+
+        return source_schema(self.options)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A batch read."""
+        from mainstem.pipelines.source import TopicReader
+
+        return TopicReader(self.options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """A streaming read."""
+        from mainstem.pipelines.stream_source import TopicStreamReader
+
+        return TopicStreamReader(self.options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """A batch write: all rows or none."""
+        from mainstem.pipelines.sink import batch_writer
+
+        return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+        """A streaming write, exactly once."""
+        from mainstem.pipelines.sink import stream_writer
+
+        return stream_writer(self.options, schema, overwrite)
