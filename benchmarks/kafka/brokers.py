@@ -18,12 +18,13 @@ from benchmarks.load import scratch
 PROTOTYPE = Path(__file__).parents[1] / "bare" / "kafka_broker.py"
 PROTOTYPE_CACHE_MB = 256
 IDLE_SECONDS = 0.5
-MERGE_IDLE = (
-    "MAINSTEM_STORAGE_MERGE_FILES_MIN=1000000",
-    "MAINSTEM_STORAGE_UNMERGED_FILES_MAX=1000000",
-    "MAINSTEM_STORAGE_WAL_SPARE_FILES=24",
-)
-"""Nothing is merged, so no file comes back to be used again: enough are prepared beforehand."""
+PREPARED_FILES = 20
+"""Where nothing is merged no file of the log comes back to be used again, so as many as a load needs are there before it."""
+MERGE_IDLE = {
+    "MAINSTEM_STORAGE_MERGE_FILES_MIN": "1000000",
+    "MAINSTEM_STORAGE_UNMERGED_FILES_MAX": "1000000",
+    "MAINSTEM_STORAGE_WAL_SPARE_FILES": "1",
+}
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -70,20 +71,31 @@ def _family(pid: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def mainstem(parent: str | None, *settings: str) -> Iterator[Running]:
-    """Our broker on an empty directory, synced, with these further settings (`NAME=VALUE` of the environment)."""
+def mainstem(parent: str | None, *, merging: bool = True) -> Iterator[Running]:
+    """Our broker on an empty directory, synced."""
     with scratch(parent) as directory:
-        environment = dict(os.environ) | dict(setting.split("=", 1) for setting in settings)
-        command = [sys.executable, "-m", "mainstem.cli", "serve", "--data-dir", f"{directory}/data"]
-        command += ["--listen", "kafka=127.0.0.1:0"]
-        for other in _others():
-            command += ["--listen", f"{other}=off"]
-        with _process(command, environment) as (process, line):
-            found = re.search(r"kafka=(\S+)", line)
-            assert found is not None, f"the broker did not start: {line!r}"
-            running = Running(process, found[1])
-            _wait_until_idle(running)
-            yield running
+        if merging:
+            with _served(directory, {}) as running:
+                yield running
+        else:
+            with _served(directory, {"MAINSTEM_STORAGE_WAL_SPARE_FILES": str(PREPARED_FILES)}):
+                pass
+            with _served(directory, MERGE_IDLE) as running:
+                yield running
+
+
+@contextlib.contextmanager
+def _served(directory: str, settings: dict[str, str]) -> Iterator[Running]:
+    command = [sys.executable, "-m", "mainstem.cli", "serve", "--data-dir", f"{directory}/data"]
+    command += ["--listen", "kafka=127.0.0.1:0"]
+    for other in _others():
+        command += ["--listen", f"{other}=off"]
+    with _process(command, dict(os.environ) | settings) as (process, line):
+        found = re.search(r"kafka=(\S+)", line)
+        assert found is not None, f"the broker did not start: {line!r}"
+        running = Running(process, found[1])
+        _wait_until_idle(running)
+        yield running
 
 
 def _wait_until_idle(running: Running) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from benchmarks.kafka.brokers import MERGE_IDLE, Running, mainstem, prototype
+from benchmarks.kafka.brokers import Running, mainstem, prototype
 from benchmarks.kafka.clients import create_topics, librdkafka, produce_request, send_all
 from benchmarks.report import Figure
 
@@ -29,7 +29,7 @@ async def kafka_produce(parent: str | None, millions: float) -> list[Figure]:
             count = int(millions * share * 1e6)
             with prototype(parent, partitions) as bare:
                 base, _ = _produced(bare, partitions, size, count)
-            with mainstem(parent, *MERGE_IDLE) as ours:
+            with mainstem(parent, merging=False) as ours:
                 create_topics(ours, {"load": partitions})
                 cost, rate = _produced(ours, partitions, size, count)
             name = f"produce, {size} B, {partitions} partition(s)"
