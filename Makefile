@@ -4,7 +4,8 @@
 #   make lint             style, types, layers
 #   make simulate SEEDS=N seeded crash simulations     make crash CYCLES=N   kill a real broker again and again
 #   make test-java        Kafka's own Java tools, where Maven Central can be reached
-#   make bench            measure                      make setup, make clean
+#   make bench            measure                      make setup, make compile, make clean
+# Hot modules are compiled where there is a C compiler, again whenever they changed; MAINSTEM_PURE=1 runs them as Python.
 
 PYTHON  ?= python3
 ARGS    ?=
@@ -22,17 +23,20 @@ SERVE   := $(VENV)/.serve-$(SUM)
 DEV     := $(VENV)/.dev-$(SUM)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: serve test test-java lint bench simulate crash setup clean
+COMPILE := $(BIN)/python compile_core.py
+
+.PHONY: serve test test-java lint bench simulate crash setup compile clean
 .DEFAULT_GOAL := test
 
 serve: $(SERVE)
+	@$(COMPILE)
 	@exec $(BIN)/mainstem serve $(ARGS)
 
-test: $(DEV)
+test: compile
 	$(BIN)/python -m pytest $(ARGS)
 
 # Not part of `test`: it fetches Apache Kafka, and says so and ends well where it cannot.
-test-java: $(DEV)
+test-java: compile
 	$(BIN)/python -m pytest tests/java/kafka_tools.py $(ARGS)
 
 lint: $(DEV)
@@ -41,20 +45,23 @@ lint: $(DEV)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(DEV)
+bench: compile
 	$(BIN)/python -m benchmarks $(ARGS)
 
-simulate: $(DEV)
+simulate: compile
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)
 
-crash: $(DEV)
+crash: compile
 	$(BIN)/python -m tests.crash --cycles $(CYCLES) $(ARGS)
 	$(BIN)/python -m tests.clients.kafka.crash --cycles $(KAFKA_CYCLES) $(ARGS)
 
-setup: $(DEV)
+setup: compile
+
+compile: $(DEV)
+	@$(COMPILE)
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist src/mainstem/_compiled .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
 # Made last, so that an interrupted set-up begins anew.
@@ -67,7 +74,7 @@ $(CREATED):
 
 $(SERVE): | $(CREATED)
 	@echo "installing what serving needs"
-	@$(INSTALL) --editable .
+	@$(INSTALL) --editable '.[compile]'
 	@rm -f $(VENV)/.serve-* && touch $@
 
 # The development set contains the serving one.

@@ -17,6 +17,7 @@ import signal
 import sys
 from collections.abc import Callable
 
+from mainstem import compiled
 from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
 from mainstem.model.errors import MainstemError
@@ -168,7 +169,7 @@ class Server:
             raise StartRefused(f"cannot use the data directory {directory}: {error}") from None
         self._operations.engine = storage.engine
         storage.engine.on_failure(self.fail)
-        log.info("storage is open: %s", directory)
+        log.info("storage is open: %s; hot modules are %s", directory, compiled.description)
         return storage
 
     async def _listen(self) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from mainstem import compiled
 from mainstem.transport.address import Address
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class ServerOperations:
         info = GaugeMetricFamily("mainstem_info", "Version of the broker", labels=["version"])
         info.add_metric([self._version], 1)
         yield info
+        modules = float(len(compiled.in_use))
+        yield GaugeMetricFamily("mainstem_compiled_modules", "Modules that run as machine code", value=modules)
         ready = float(self.state is Condition.READY)
         yield GaugeMetricFamily("mainstem_ready", "Whether clients are served", value=ready)
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from mainstem.compiled import PURE_VARIABLE
 from mainstem.server.settings import Kind, known_keys
 
 PREFIX = "MAINSTEM_"
@@ -66,7 +67,8 @@ def read_environment(environment: Mapping[str, str]) -> Iterator[Entry]:
     """Every variable with our prefix; one that names no setting keeps its own name, to be refused by it."""
     keys = {key.variable: key for key in known_keys().values()}
     for variable, text in sorted(environment.items()):
-        if not variable.startswith(PREFIX) or variable == CONFIG_VARIABLE or variable.startswith(CLIENT_PREFIX):
+        is_known = variable in (CONFIG_VARIABLE, PURE_VARIABLE) or variable.startswith(CLIENT_PREFIX)
+        if is_known or not variable.startswith(PREFIX):
             continue
         key = keys.get(variable)
         value: object = text

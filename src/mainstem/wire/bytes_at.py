@@ -1,0 +1,43 @@
+"""Numbers and checksums at a position, as Python: what `native.pxd` gives to compiled modules under the same names.
+
+A module that is compiled imports these only while it is not. Where it reads more than one number, `struct` is the faster Python.
+"""
+
+from __future__ import annotations
+
+from crc32c import crc32c
+
+Buffer = bytes | bytearray | memoryview
+
+
+def u32_at(data: Buffer, at: int) -> int:
+    """Unsigned, big-endian."""
+    return int.from_bytes(data[at : at + 4], "big")
+
+
+def i32_at(data: Buffer, at: int) -> int:
+    """Signed, big-endian."""
+    return int.from_bytes(data[at : at + 4], "big", signed=True)
+
+
+def i64_at(data: Buffer, at: int) -> int:
+    """Signed, big-endian."""
+    return int.from_bytes(data[at : at + 8], "big", signed=True)
+
+
+def put_u32(data: bytearray | memoryview, at: int, value: int) -> None:
+    """Unsigned, big-endian."""
+    data[at : at + 4] = value.to_bytes(4, "big")
+
+
+def put_i64(data: bytearray | memoryview, at: int, value: int) -> None:
+    """Signed, big-endian."""
+    data[at : at + 8] = value.to_bytes(8, "big", signed=True)
+
+
+def crc32c_at(data: Buffer, at: int, size: int) -> int:
+    """CRC32C of a small piece; for large ones the library is faster, compiled too."""
+    return crc32c(memoryview(data)[at : at + size])
+
+
+crc32c_portable_at = crc32c_at
