@@ -7,101 +7,42 @@ else awaits.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Callable, Generator
-from typing import Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from mainstem.storage.answer_core import AnswerCore
 
 T = TypeVar("T")
 
-log_output = logging.getLogger("mainstem.storage")
 
-
-class Answer(Generic[T]):
+class Answer(AnswerCore, Generic[T]):
     """A value, or an error, that is here now or will be later. Used from one thread."""
 
-    __slots__ = ("_callbacks", "_error", "_value", "_waiters", "done")
-
-    def __init__(self) -> None:
-        self.done = False
-        self._value: T | None = None
-        self._error: BaseException | None = None
-        self._callbacks: list[Callable[[Answer[T]], None]] | None = None
-        self._waiters: list[asyncio.Future[None]] | None = None
+    __slots__ = ()
 
     @classmethod
     def of(cls, value: T) -> Answer[T]:
         """An answer that is complete already."""
         answer = cls()
-        answer.done = True
-        answer._value = value
+        answer.resolve(value)
         return answer
 
     @classmethod
     def failed(cls, error: BaseException) -> Answer[T]:
         """An answer that is an error already."""
         answer = cls()
-        answer.done = True
-        answer._error = error
+        answer.fail(error)
         return answer
 
-    @property
-    def error(self) -> BaseException | None:
-        """The error, once done, if there is one."""
-        return self._error
+    if TYPE_CHECKING:
 
-    def result(self) -> T:
-        """The value; raises the error. Only once done."""
-        assert self.done, "not answered yet"
-        if self._error is not None:
-            raise self._error
-        return cast(T, self._value)
+        def result(self) -> T:
+            """The value; raises the error. Only once done."""
 
-    def on_done(self, callback: Callable[[Answer[T]], None]) -> None:
-        """Call back when done, or now if it is."""
-        if self.done:
-            callback(self)
-        elif self._callbacks is None:
-            self._callbacks = [callback]
-        else:
-            self._callbacks.append(callback)
+        def on_done(self, callback: Callable[[Answer[T]], None]) -> None:
+            """Call back when done, or now if it is."""
 
-    def resolve(self, value: T) -> None:
-        """Complete with a value."""
-        assert not self.done
-        self._value = value
-        self._finish()
+        def resolve(self, value: T) -> None:
+            """Complete with a value."""
 
-    def fail(self, error: BaseException) -> None:
-        """Complete with an error."""
-        assert not self.done
-        self._error = error
-        self._finish()
-
-    def _finish(self) -> None:
-        self.done = True
-        callbacks, waiters = self._callbacks, self._waiters
-        if waiters is not None:
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
-            self._waiters = None
-        if callbacks is not None:
-            self._callbacks = None
-            for callback in callbacks:
-                try:
-                    callback(self)
-                except Exception:
-                    # One caller's bug must not keep the others of the group from their answers.
-                    log_output.exception("a callback failed")
-
-    def __await__(self) -> Generator[object, None, T]:
-        if not self.done:
-            # A future of the waiter's own: cancelling one waiter must not cancel the answer of the others.
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            if self._waiters is None:
-                self._waiters = [waiter]
-            else:
-                self._waiters.append(waiter)
-            yield from waiter
-        return self.result()
+        def __await__(self) -> Generator[object, None, T]: ...

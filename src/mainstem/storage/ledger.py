@@ -18,6 +18,7 @@ from mainstem.model.errors import (
     InvalidBatch,
     KeyRequired,
     LogExists,
+    MainstemError,
     OutOfOrderSequence,
     PeerError,
     StorageFull,
@@ -30,6 +31,7 @@ from mainstem.storage.contract import (
     Append,
     Buffer,
     Commit,
+    CommitResult,
     Committed,
     ConfigureLog,
     CreateLog,
@@ -55,7 +57,15 @@ from mainstem.wire.record_batch import (
     decode_marker,
 )
 
+try:
+    import cython
+except ImportError:
+    from mainstem.compiled import Uncompiled as cython  # noqa: N813
+if not cython.compiled:
+    from mainstem.wire.bytes_at import crc32c_at, i32_at, i64_at, put_i64, put_u32, u32_at
+
 BATCH_HEADER_BYTES = HEADER.size
+_CHECKED_FROM = CRC_FROM
 _unpack_header = HEADER.unpack_from
 _place = struct.Struct(">qii").pack_into
 _ATTRIBUTE_TRANSACTIONAL, _ATTRIBUTE_CONTROL, _COMPRESSION_MASK, _COMPRESSION_MAX = 0x10, 0x20, 0x07, 4
@@ -92,6 +102,22 @@ class Ledger:
         self.on_deleted: Callable[[LogState], None] = lambda state: None
         self.on_trimmed: Callable[[LogState], None] = lambda state: None
 
+    def sequence_until_full(
+        self, commits: Sequence[Commit], first: int, group: PendingGroup, bytes_max: int, results: list[CommitResult]
+    ) -> int:
+        """Admit Commits into a group, or refuse them, until it has its size; answers the index of the one after them."""
+        index = first
+        count = len(commits)
+        while index < count:
+            try:
+                results.append(self.sequence(commits[index], group))
+            except MainstemError as refusal:
+                results.append(refusal)
+            index += 1
+            if group.bytes >= bytes_max:
+                break
+        return index
+
     def sequence(self, commit: Commit, group: PendingGroup) -> Committed:
         """Admit a Commit into a group, or raise and change nothing."""
         appends = commit.appends
@@ -103,30 +129,11 @@ class Ledger:
             raise UnknownLog(f"log {append.log}")
         if self.full:
             raise StorageFull("disk use is above the hard mark")
-        # The commonest case, one small batch without a producer id, in one piece: a call costs as much as a check.
-        batch = append.batch
-        size = len(batch)
+        size = len(append.batch)
         if BATCH_HEADER_BYTES <= size <= state.plain_bytes_max:
-            (_, length, _, magic, crc, attributes, delta, _, time, producer, _, _, count) = _unpack_header(batch)
-            if (
-                producer < 0
-                and magic == 2
-                and length == size - 12
-                and delta == count - 1
-                and delta >= 0
-                and attributes & _UNUSUAL_MASK == 0
-                and time >= 0
-            ):
-                buffer = bytearray(batch)
-                if crc32c(buffer[CRC_FROM:]) == crc:
-                    base = state.next
-                    state.next = base + count
-                    _place(buffer, 0, base, length, 0)
-                    group.entries.append((append.log, base, time, size, count, crc, 0, state, buffer))
-                    group.bytes += size
-                    if state.rank > group.rank:
-                        group.rank = state.rank
-                    return Committed((base,))
+            base = _append_plain(state, append.batch, size, group)
+            if base >= 0:
+                return Committed((base,))
         if size > self._commit_bytes_max:
             raise CommitTooLarge(f"{size} bytes in one commit; at most {self._commit_bytes_max}")
         admitted = self._admit(state, append, None)
@@ -469,6 +476,58 @@ class Ledger:
             entries.pop(key, None)
             if not entries:
                 del self.scopes[scope]
+
+
+def _append_plain(state: LogState, batch: Buffer, size: int, group: PendingGroup) -> int:
+    """The commonest case in one piece: a small batch without a producer id. Answers its base offset.
+
+    -1, and nothing has changed, when it is not that or not in order: then it needs a closer look.
+    """
+    if cython.compiled:
+        buffer = bytearray(batch)
+        data = buffer
+        length = i32_at(data, 8)
+        crc = u32_at(data, 17)
+        delta = i32_at(data, 23)
+        time = i64_at(data, 35)
+        count = i32_at(data, 57)
+        if (
+            i64_at(data, 43) >= 0
+            or data[16] != 2
+            or length != size - 12
+            or delta != count - 1
+            or delta < 0
+            or data[22] & _UNUSUAL_MASK
+            or time < 0
+            or crc32c_at(data, _CHECKED_FROM, size - _CHECKED_FROM) != crc
+        ):
+            return -1
+        base = state.next
+        put_i64(data, 0, base)
+        put_u32(data, 12, 0)
+    else:
+        (_, length, _, magic, crc, attributes, delta, _, time, producer, _, _, count) = _unpack_header(batch)
+        if (
+            producer >= 0
+            or magic != 2
+            or length != size - 12
+            or delta != count - 1
+            or delta < 0
+            or attributes & _UNUSUAL_MASK
+            or time < 0
+        ):
+            return -1
+        buffer = bytearray(batch)
+        if crc32c(buffer[CRC_FROM:]) != crc:
+            return -1
+        base = state.next
+        _place(buffer, 0, base, length, 0)
+    state.next = base + count
+    group.entries.append((state.log, base, time, size, count, crc, 0, state, buffer))
+    group.bytes += size
+    if state.rank > group.rank:
+        group.rank = state.rank
+    return base
 
 
 def _end_visible(state: LogState, producer: int, marker: int, commit: bool) -> None:

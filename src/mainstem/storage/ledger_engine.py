@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from mainstem.model.errors import EngineClosed, EngineFailed, MainstemError, Overloaded, UnknownLog
 from mainstem.storage import engine_scopes as scopes
 from mainstem.storage.answer import Answer
+from mainstem.storage.answer_core import resolve_all
 from mainstem.storage.contract import (
     Commit,
     CommitResult,
@@ -70,14 +71,12 @@ class LedgerEngine(ABC):
             return Answer.failed(self._refusal)
         if self._submitted_bytes + self._open.bytes > self._pending_bytes_max:
             return Answer.failed(Overloaded(f"more than {self._pending_bytes_max} bytes wait to be written"))
-        sequence = self._ledger.sequence
         results: list[CommitResult] = []
-        for commit in commits:
+        index = 0
+        count = len(commits)
+        while index < count:
             group = self._open
-            try:
-                results.append(sequence(commit, group))
-            except MainstemError as refusal:
-                results.append(refusal)
+            index = self._ledger.sequence_until_full(commits, index, group, self._group_bytes_max, results)
             if group.bytes >= self._group_bytes_max:
                 self._submitted_bytes += group.bytes
                 self._full.append(group)
@@ -227,8 +226,7 @@ class LedgerEngine(ABC):
             self._touched = []
             for handle in touched:
                 handle.tell()
-        for answer, value in group.answers:
-            answer.resolve(value)
+        resolve_all(group.answers)
 
     def _note(self, state: LogState) -> None:
         """Remember who is to be told about a log."""

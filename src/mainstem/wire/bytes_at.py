@@ -5,6 +5,8 @@ A module that is compiled imports these only while it is not. Where it reads mor
 
 from __future__ import annotations
 
+from array import array
+
 from crc32c import crc32c
 
 Buffer = bytes | bytearray | memoryview
@@ -33,6 +35,26 @@ def put_u32(data: bytearray | memoryview, at: int, value: int) -> None:
 def put_i64(data: bytearray | memoryview, at: int, value: int) -> None:
     """Signed, big-endian."""
     data[at : at + 8] = value.to_bytes(8, "big", signed=True)
+
+
+def put_le32(data: bytearray | memoryview, at: int, value: int) -> None:
+    """Unsigned, little-endian."""
+    data[at : at + 4] = value.to_bytes(4, "little")
+
+
+def put_le64(data: bytearray | memoryview, at: int, value: int) -> None:
+    """Little-endian, signed or not."""
+    data[at : at + 8] = (value & 0xFFFF_FFFF_FFFF_FFFF).to_bytes(8, "little")
+
+
+def append_i64(column: array[int], value: int) -> None:
+    """To a column of type q or Q."""
+    column.append(value)
+
+
+def append_u32(column: array[int], value: int) -> None:
+    """To a column of type I."""
+    column.append(value)
 
 
 def crc32c_at(data: Buffer, at: int, size: int) -> int:

@@ -1,5 +1,19 @@
-# C that every compiled module may use: big-endian numbers, and the checksum of small pieces, for which the call of a library
-# costs more than the sum. Its Python twin is bytes_at.py.
+# C that every compiled module may use: numbers in bytes, columns that grow, and the checksum of small pieces, for which the call
+# of a library costs more than the sum. Its Python twin is bytes_at.py.
+
+from cpython cimport array
+
+cdef inline int append_i64(array.array column, long long value) except -1:
+    cdef Py_ssize_t count = len(column)
+    array.resize_smart(column, count + 1)
+    column.data.as_longlongs[count] = value
+    return 0
+
+cdef inline int append_u32(array.array column, unsigned int value) except -1:
+    cdef Py_ssize_t count = len(column)
+    array.resize_smart(column, count + 1)
+    column.data.as_uints[count] = value
+    return 0
 
 cdef extern from *:
     """
@@ -24,6 +38,15 @@ cdef extern from *:
     static inline void put_i64(unsigned char *data, Py_ssize_t at, int64_t value) {
         put_u32(data, at, (uint32_t)((uint64_t)value >> 32));
         put_u32(data, at + 4, (uint32_t)value);
+    }
+
+    static inline void put_le32(unsigned char *data, Py_ssize_t at, uint32_t value) {
+        data += at;
+        data[0] = value; data[1] = value >> 8; data[2] = value >> 16; data[3] = value >> 24;
+    }
+    static inline void put_le64(unsigned char *data, Py_ssize_t at, int64_t value) {
+        put_le32(data, at, (uint32_t)value);
+        put_le32(data, at + 4, (uint32_t)((uint64_t)value >> 32));
     }
 
     static uint32_t mainstem_crc_table[8][256];
@@ -84,5 +107,7 @@ cdef extern from *:
     long long i64_at(const unsigned char *data, Py_ssize_t at) noexcept nogil
     void put_u32(unsigned char *data, Py_ssize_t at, unsigned int value) noexcept nogil
     void put_i64(unsigned char *data, Py_ssize_t at, long long value) noexcept nogil
+    void put_le32(unsigned char *data, Py_ssize_t at, unsigned int value) noexcept nogil
+    void put_le64(unsigned char *data, Py_ssize_t at, long long value) noexcept nogil
     unsigned int crc32c_at(const unsigned char *data, Py_ssize_t at, Py_ssize_t size) noexcept nogil
     unsigned int crc32c_portable_at(const unsigned char *data, Py_ssize_t at, Py_ssize_t size) noexcept nogil

@@ -36,7 +36,7 @@ from mainstem.storage.local.reader import Reader
 from mainstem.storage.local.recovery import Recovered, Recovery
 from mainstem.storage.local.settings import EngineSettings
 from mainstem.storage.local.stored_file import WalFile
-from mainstem.storage.local.tail import LogTail, TailCache, place_of
+from mainstem.storage.local.tail import LogTail, TailCache, place_of, show_entries
 from mainstem.storage.local.wal_writer import WalWriter
 from mainstem.storage.log_state import FLUSH_RANKS, FLUSH_SYNC, LogState
 from mainstem.storage.pending_group import PendingGroup
@@ -258,20 +258,7 @@ class LocalEngine(LedgerEngine):
         if group.refs:
             self._show_with_refs(group)
             return
-        place = self._place
-        for _, base, time, size, count, _, _, state, _ in group.entries:
-            tail = state.tail
-            if tail is None:
-                tail = state.tail = LogTail()
-            tail.bases.append(base)
-            tail.places.append(place)
-            tail.sizes.append(size)
-            tail.times.append(time)
-            place += size
-            state.end = base + count
-            state.bytes += size
-            if state.watchers is not None:
-                self._note(state)
+        show_entries(group.entries, self._place, self._note)
 
     def _show_with_refs(self, group: PendingGroup) -> None:
         """A log may get batches and references in one group: both in the order of their offsets."""

@@ -6,7 +6,7 @@ import struct
 import sys
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from crc32c import crc32c
@@ -17,6 +17,16 @@ from mainstem.storage.entries import FLAG_CONTROL as FLAG_CONTROL
 from mainstem.storage.entries import FLAG_PRODUCER as FLAG_PRODUCER
 from mainstem.storage.entries import FLAG_TRANSACTIONAL as FLAG_TRANSACTIONAL
 from mainstem.storage.entries import StateItem as StateItem
+
+try:
+    import cython
+except ImportError:
+    from mainstem.compiled import Uncompiled as cython  # noqa: N813
+if not cython.compiled:
+    from mainstem.wire.bytes_at import put_le32, put_le64
+
+if TYPE_CHECKING:
+    from mainstem.storage.pending_group import DataEntry
 
 SECTOR_BYTES = 512
 FILE_MAGIC = b"MSWL"
@@ -104,6 +114,7 @@ class CommitHead(NamedTuple):
 
 
 _DATA_TYPES = "QqqIIIB"
+_DATA_ENTRY_BYTES = 3 * 8 + 3 * 4 + 1
 _REF_TYPES = "QqqQqIII"
 
 
@@ -151,6 +162,29 @@ def _decode_columns(types: str, head: memoryview) -> list[array[int]]:
 def encode_data_head(columns: DataHead) -> bytes:
     """Head of a DATA frame."""
     return _encode_columns(_DATA_TYPES, columns)
+
+
+def encode_data_entries(entries: list[DataEntry]) -> tuple[bytes, int]:
+    """Head of a DATA frame of batches that were sequenced, and the bytes of all of them."""
+    if not cython.compiled:
+        logs, bases, times, sizes, counts, crcs, flags, _, _ = zip(*entries, strict=True)
+        return encode_data_head(DataHead(logs, bases, times, sizes, counts, crcs, flags)), sum(sizes)
+    count = len(entries)
+    head = bytearray(4 + _DATA_ENTRY_BYTES * count)
+    data = head
+    put_le32(data, 0, count)
+    body_bytes = 0
+    for index, entry in enumerate(entries):
+        log, base, time, size, records, crc, flag, _, _ = entry
+        put_le64(data, 4 + 8 * index, log)
+        put_le64(data, 4 + 8 * (count + index), base)
+        put_le64(data, 4 + 8 * (2 * count + index), time)
+        put_le32(data, 4 + 24 * count + 4 * index, size)
+        put_le32(data, 4 + 28 * count + 4 * index, records)
+        put_le32(data, 4 + 32 * count + 4 * index, crc)
+        data[4 + 36 * count + index] = flag
+        body_bytes += size
+    return bytes(head), body_bytes
 
 
 def decode_data_head(head: memoryview) -> DataHead:

@@ -8,8 +8,22 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING
 
 from mainstem.storage.contract import Buffer
+
+try:
+    import cython
+except ImportError:
+    from mainstem.compiled import Uncompiled as cython  # noqa: N813
+if not cython.compiled:
+    from mainstem.wire.bytes_at import append_i64, append_u32
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mainstem.storage.log_state import LogState
+    from mainstem.storage.pending_group import DataEntry
 
 POSITION_BITS = 32
 POSITION_MASK = (1 << POSITION_BITS) - 1
@@ -37,10 +51,16 @@ class LogTail:
 
     def append(self, base: int, place: int, size: int, time: int) -> None:
         """Add the next batch."""
-        self.bases.append(base)
-        self.places.append(place)
-        self.sizes.append(size)
-        self.times.append(time)
+        if cython.compiled:
+            append_i64(self.bases, base)
+            append_i64(self.places, place)
+            append_u32(self.sizes, size)
+            append_i64(self.times, time)
+        else:
+            self.bases.append(base)
+            self.places.append(place)
+            self.sizes.append(size)
+            self.times.append(time)
 
     def append_ref(self, base: int, place: int, size: int, time: int) -> None:
         """Add a batch whose bytes are another log's."""
@@ -62,6 +82,32 @@ class LogTail:
                 self.refs = self.refs or None
             del self.bases[:count], self.places[:count], self.sizes[:count], self.times[:count]
         return count
+
+
+def show_entries(entries: list[DataEntry], place: int, note: Callable[[LogState], None]) -> None:
+    """Append the batches of a group, which lie side by side from `place` on, to the tails of their logs."""
+    for entry in entries:
+        _, base, time, size, count, _, _, log_state, _ = entry
+        state = log_state
+        log_tail = state.tail
+        if log_tail is None:
+            log_tail = state.tail = LogTail()
+        tail = log_tail
+        if cython.compiled:
+            append_i64(tail.bases, base)
+            append_i64(tail.places, place)
+            append_u32(tail.sizes, size)
+            append_i64(tail.times, time)
+        else:
+            tail.bases.append(base)
+            tail.places.append(place)
+            tail.sizes.append(size)
+            tail.times.append(time)
+        place += size
+        state.end = base + count
+        state.bytes += size
+        if state.watchers is not None:
+            note(state)
 
 
 class TailCache:

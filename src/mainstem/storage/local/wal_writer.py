@@ -22,11 +22,10 @@ from mainstem.storage.local.frame import (
     REF,
     SECTOR_BYTES,
     STATE,
-    DataHead,
     FileHeader,
     RefHead,
     encode_commit,
-    encode_data_head,
+    encode_data_entries,
     encode_file_header,
     encode_frame,
     encode_ref_head,
@@ -230,14 +229,13 @@ class WalWriter:
         crcs: list[int] = []
         data_offset = 0
         if group.entries:
-            logs, bases, times, sizes, counts, batch_crcs, flags, _, buffers = zip(*group.entries, strict=True)
-            body_bytes = sum(sizes)
-            head = encode_data_head(DataHead(logs, bases, times, sizes, counts, batch_crcs, flags))
+            head, body_bytes = encode_data_entries(group.entries)
             frame, crc = encode_frame(DATA, head, body_bytes, generation, sequence, proven)
             parts.append(frame)
             crcs.append(crc)
             data_offset = len(frame)
             if not group.body:
+                buffers = [entry[8] for entry in group.entries]
                 group.body = (b"".join(buffers),) if body_bytes <= JOINED_BYTES_MAX * len(buffers) else buffers
             parts += group.body
         if group.refs:
