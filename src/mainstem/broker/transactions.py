@@ -27,6 +27,7 @@ from mainstem.coordination.errors import (
     UnknownTransaction,
 )
 from mainstem.coordination.group_offsets import GroupRecord
+from mainstem.coordination.name_pattern import NamePattern
 from mainstem.coordination.transaction import Transaction, Transition
 from mainstem.coordination.transaction_entries import (
     NO_PRODUCER,
@@ -40,7 +41,7 @@ from mainstem.model.errors import MainstemError, UnknownLog
 from mainstem.storage import engine_scopes as scopes
 from mainstem.storage.contract import Append, Commit, Engine, Mutation
 
-__all__ = ["Identity", "Transaction", "TransactionRules", "TransactionState", "Transactions"]
+__all__ = ["Identity", "NamePattern", "Transaction", "TransactionRules", "TransactionState", "Transactions"]
 
 log = logging.getLogger(__name__)
 

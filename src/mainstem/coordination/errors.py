@@ -1,6 +1,7 @@
 """What cannot be done with topics, groups and producers, named by the fact.
 
 PeerError
+|-- InvalidNamePattern
 |-- TopicError
 |   |-- UnknownTopic, TopicExists, InvalidTopicName
 |   |-- InvalidPartitionCount
@@ -20,6 +21,10 @@ PeerError
 """
 
 from mainstem.model.errors import PeerError
+
+
+class InvalidNamePattern(PeerError):
+    """Not a regular expression, or one that would cost too much."""
 
 
 class TopicError(PeerError):

@@ -21,6 +21,7 @@ CODES: dict[type[BaseException], ErrorCode] = {
     model.Overloaded: ErrorCode.NOT_ENOUGH_REPLICAS,
     model.UnavailableError: ErrorCode.KAFKA_STORAGE_ERROR,
     model.DiskError: ErrorCode.KAFKA_STORAGE_ERROR,
+    broker.InvalidNamePattern: ErrorCode.INVALID_REGULAR_EXPRESSION,
     broker.UnknownTopic: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     broker.TopicExists: ErrorCode.TOPIC_ALREADY_EXISTS,
     broker.InvalidTopicName: ErrorCode.INVALID_TOPIC_EXCEPTION,

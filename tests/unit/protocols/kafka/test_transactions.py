@@ -397,3 +397,21 @@ async def test_clients_learn_of_the_second_version(connect: Connect) -> None:
     answer = await connect().ask(ApiKey.API_VERSIONS, 4)
     assert {f.name: f.max_version for f in answer.supported_features}["transaction.version"] == 2
     assert {f.name: f.max_version_level for f in answer.finalized_features}["transaction.version"] == 2
+
+
+@with_adapter
+async def test_transactions_are_listed_by_pattern(connect: Connect) -> None:
+    client = connect()
+    for name in ("orders-1", "orders-2", "bills-1"):
+        await client.ask(ApiKey.INIT_PRODUCER_ID, 4, transactional_id=name, transaction_timeout_ms=1_000)
+
+    async def listed(pattern: str | None) -> list[str]:
+        answer = await client.ask(ApiKey.LIST_TRANSACTIONS, 2, transactional_id_pattern=pattern)
+        assert answer.error_code == 0
+        return sorted(state.transactional_id for state in answer.transaction_states)
+
+    assert await listed(None) == await listed("") == ["bills-1", "orders-1", "orders-2"]
+    assert await listed("orders-.*") == ["orders-1", "orders-2"]
+    assert await listed("orders") == []
+    refused = await client.ask(ApiKey.LIST_TRANSACTIONS, 2, transactional_id_pattern="a(")
+    assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION

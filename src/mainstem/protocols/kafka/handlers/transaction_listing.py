@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mainstem.broker.broker import Broker
-from mainstem.broker.transactions import Transaction, TransactionState
+from mainstem.broker.errors import InvalidNamePattern
+from mainstem.broker.transactions import NamePattern, Transaction, TransactionState
 from mainstem.model.errors import MainstemError
 from mainstem.protocols.kafka.errors import code_of
 from mainstem.protocols.kafka.handlers.requests import Body, Call, Served
@@ -30,9 +31,9 @@ class TransactionListingHandlers:
         self._now_ms = broker.clock.now_ms
 
     def apis(self) -> dict[int, Served]:
-        """By key. From version 2 on, ListTransactions has regular expressions."""
+        """By key."""
         return {
-            ApiKey.LIST_TRANSACTIONS: Served(self.list_transactions, 0, 1),
+            ApiKey.LIST_TRANSACTIONS: Served(self.list_transactions, 0, 2),
             ApiKey.DESCRIBE_TRANSACTIONS: Served(self.describe_transactions, 0, 0),
             ApiKey.DESCRIBE_PRODUCERS: Served(self.describe_producers, 0, 0),
         }
@@ -41,10 +42,17 @@ class TransactionListingHandlers:
         """All of them, or those that match."""
         body = call.body
         now_ms = self._now_ms()
+        text = body.transactional_id_pattern
+        try:
+            pattern = NamePattern.compile(text) if text else None
+        except InvalidNamePattern as error:
+            return {"error_code": code_of(error)}
         states = []
         for transaction in self._transactions.known():
             entry = transaction.entry
             assert entry is not None
+            if pattern is not None and not pattern.matches(transaction.name):
+                continue
             if body.state_filters and WORDS[entry.state] not in body.state_filters:
                 continue
             if body.producer_id_filters and entry.producer not in body.producer_id_filters:
