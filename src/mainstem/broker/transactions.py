@@ -23,6 +23,7 @@ from mainstem.broker.topics import Topic
 from mainstem.coordination.errors import (
     InvalidTransactionState,
     InvalidTransactionTimeout,
+    StaleProducerEpoch,
     UnknownProducer,
     UnknownTransaction,
 )
@@ -215,6 +216,23 @@ class Transactions:
                 assert transaction.entry is not None
                 return transaction.entry.identity
             return await self._finish(transaction, commit=commit, raises_epoch=raises_epoch)
+
+    async def abort_in(self, log: int, identity: Identity) -> None:
+        """An administrator ends what a producer left open in a log: the transaction as a whole, as nothing lies between.
+
+        Where it has nothing open, nothing is done.
+        """
+        for held in list(self._held.values()):
+            transaction, entry = held.transaction, held.transaction.entry
+            if entry is None or entry.producer != identity.producer:
+                continue
+            async with self._turn(transaction.name):
+                entry = transaction.entry
+                if entry is None or not transaction.is_open or log not in transaction.logs | transaction.tried:
+                    continue
+                if identity.epoch < entry.epoch:
+                    raise StaleProducerEpoch(f"producer {entry.producer} is in epoch {entry.epoch}")
+                await self._finish(transaction, commit=False, raises_epoch=True)
 
     # -----------------------------------------------------------------------------------------------------------------
 

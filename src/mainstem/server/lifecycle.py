@@ -16,6 +16,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from mainstem import compiled
 from mainstem.broker.broker import Broker
@@ -60,7 +61,7 @@ class Server:
         self._settings = settings
         self._announce = announce
         self._open_storage = open_storage
-        self._operations = ServerOperations(settings.advertise)
+        self._operations = ServerOperations(settings.advertise, Path(settings.storage.data_directory))
         self._listeners: list[Listener] = []
         self._adapters: dict[str, OpenSession] = {}
         self._stop = asyncio.Event()

@@ -6,6 +6,7 @@ import enum
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prometheus_client import ProcessCollector
@@ -30,11 +31,12 @@ class Condition(enum.Enum):
 class ServerOperations:
     """One server's view of itself, for adapters that show it."""
 
-    def __init__(self, advertise: Mapping[str, Address]) -> None:
+    def __init__(self, advertise: Mapping[str, Address], data_directory: Path = Path()) -> None:
         self.state = Condition.STARTING
         self.listeners: list[Listener] = []
         self.engine: object | None = None
         self._advertise = advertise
+        self._data_directory = str(data_directory.absolute())
         self._version = version("mainstem")
         self._process = ProcessCollector(registry=None)
 
@@ -57,6 +59,10 @@ class ServerOperations:
             if str(address) not in addresses:
                 addresses.append(str(address))
         return told
+
+    def data_directory(self) -> str:
+        """Where the log is."""
+        return self._data_directory
 
     def storage(self) -> dict[str, float]:
         """Measurements of the storage engine, by name."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import shutil
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.groups import GroupRules
+from mainstem.protocols.kafka.handlers.access import AccessHandlers
 from mainstem.protocols.kafka.handlers.authentication import AuthenticationHandlers
 from mainstem.protocols.kafka.handlers.cluster import ClusterHandlers
 from mainstem.protocols.kafka.handlers.configs import ConfigHandlers
@@ -18,9 +20,11 @@ from mainstem.protocols.kafka.handlers.fetch import FetchHandler
 from mainstem.protocols.kafka.handlers.group_offsets import GroupOffsetHandlers
 from mainstem.protocols.kafka.handlers.groups import GroupHandlers
 from mainstem.protocols.kafka.handlers.log_dirs import LogDirHandlers
+from mainstem.protocols.kafka.handlers.placement import PlacementHandlers
 from mainstem.protocols.kafka.handlers.positions import PositionHandlers
 from mainstem.protocols.kafka.handlers.produce import ProduceHandler
 from mainstem.protocols.kafka.handlers.producers import ProducerHandlers
+from mainstem.protocols.kafka.handlers.quorum import QuorumHandlers
 from mainstem.protocols.kafka.handlers.requests import Requests, Served, Spawn
 from mainstem.protocols.kafka.handlers.share_fetch import ShareFetchHandlers
 from mainstem.protocols.kafka.handlers.share_groups import ShareGroupHandlers
@@ -28,11 +32,12 @@ from mainstem.protocols.kafka.handlers.share_offsets import ShareOffsetHandlers
 from mainstem.protocols.kafka.handlers.topics import TopicHandlers
 from mainstem.protocols.kafka.handlers.transaction_listing import TransactionListingHandlers
 from mainstem.protocols.kafka.handlers.transactions import TransactionHandlers
-from mainstem.protocols.kafka.mapping import Endpoint
+from mainstem.protocols.kafka.mapping import Endpoint, Store
 from mainstem.protocols.kafka.session import KafkaSession, KafkaSettings
 
 NAME = "kafka"
 DEFAULT_PORT = 9092
+PLAINTEXT, SASL_PLAINTEXT = "PLAINTEXT", "SASL_PLAINTEXT"
 
 
 class Operations(Protocol):
@@ -40,6 +45,12 @@ class Operations(Protocol):
 
     def advertised(self) -> Mapping[str, list[str]]:
         """The addresses clients are told, by listener name."""
+
+    def data_directory(self) -> str:
+        """Where the log is, as an absolute path."""
+
+    def storage(self) -> Mapping[str, float]:
+        """Measurements of the storage engine."""
 
 
 class SettingsUnusable(ValueError):
@@ -102,6 +113,7 @@ class KafkaAdapter:
             )
         )
         broker.directed_groups.govern(settings.group_members_max, settings.consumer_group_session_timeout_ms)
+        listener = PLAINTEXT if settings.user is None else SASL_PLAINTEXT
         cluster = ClusterHandlers(broker, settings, self._advertised)
         served: dict[int, Served] = {
             **cluster.apis(),
@@ -117,7 +129,10 @@ class KafkaAdapter:
             **ShareGroupHandlers(broker, settings).apis(),
             **ShareFetchHandlers(broker, settings).apis(),
             **ShareOffsetHandlers(broker).apis(),
-            **LogDirHandlers(broker).apis(),
+            **LogDirHandlers(broker, self._store).apis(),
+            **PlacementHandlers(broker, self._store).apis(),
+            **QuorumHandlers(broker, self._store, self._advertised, listener).apis(),
+            **AccessHandlers(is_authenticated=settings.user is not None).apis(),
         }
         if settings.user is not None:
             served |= AuthenticationHandlers(settings.user, read_password(settings)).apis()
@@ -137,6 +152,11 @@ class KafkaAdapter:
     def _advertised(self) -> Endpoint:
         host, _, port = self._operations.advertised()[NAME][0].rpartition(":")
         return Endpoint(host.removeprefix("[").removesuffix("]"), int(port))
+
+    def _store(self) -> Store:
+        directory = self._operations.data_directory()
+        disk = shutil.disk_usage(directory)
+        return Store(directory, disk.total, disk.free, int(self._operations.storage().get("groups", 0)))
 
     def _spawn_task(self, work: Coroutine[Any, Any, None]) -> None:
         # The loop itself holds tasks only weakly.

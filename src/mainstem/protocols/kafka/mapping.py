@@ -31,6 +31,19 @@ class Endpoint(NamedTuple):
 Advertised: TypeAlias = Callable[[], Endpoint]
 
 
+class Store(NamedTuple):
+    """Where the log is, as far as administrators ask."""
+
+    directory: str
+    total_bytes: int
+    usable_bytes: int
+    last_sequence: int
+    """Of the last group of writes: how far the one log goes."""
+
+
+StoreFacts: TypeAlias = Callable[[], Store]
+
+
 def log_of(topic: Topic, partition: int) -> int | None:
     """The log of a partition, if there is such a one."""
     return topic.logs[partition] if 0 <= partition < len(topic.logs) else None

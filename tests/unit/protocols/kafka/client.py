@@ -17,6 +17,12 @@ class Operations:
     def advertised(self) -> dict[str, list[str]]:
         return {"kafka": ["broker.example:9092"]}
 
+    def data_directory(self) -> str:
+        return "/"
+
+    def storage(self) -> dict[str, float]:
+        return {"groups": 7.0}
+
 
 class Client:
     """One connection."""

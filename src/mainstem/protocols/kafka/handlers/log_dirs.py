@@ -1,4 +1,4 @@
-"""How much is stored of each partition."""
+"""How much is stored of each partition, and how much can be."""
 
 from __future__ import annotations
 
@@ -9,23 +9,21 @@ from mainstem.broker.log import Edge
 from mainstem.model.errors import MainstemError, UnknownLog
 from mainstem.protocols.kafka.errors import code_of
 from mainstem.protocols.kafka.handlers.requests import Body, Call, Served
-from mainstem.protocols.kafka.mapping import log_of
+from mainstem.protocols.kafka.mapping import StoreFacts, log_of
 from mainstem.wire.kafka import ApiKey, ErrorCode
-
-LOG_DIR = "mainstem"
-"""Kafka names a directory; here all logs share their files, so there is one, whatever they lie on."""
 
 
 class LogDirHandlers:
-    """DescribeLogDirs."""
+    """DescribeLogDirs. All logs share their files, so there is one directory."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, store: StoreFacts) -> None:
         self._broker = broker
+        self._store = store
         self._topics = broker.topics.named()
 
     def apis(self) -> dict[int, Served]:
         """By key."""
-        return {ApiKey.DESCRIBE_LOG_DIRS: Served(self.describe_log_dirs, 1, 4)}
+        return {ApiKey.DESCRIBE_LOG_DIRS: Served(self.describe_log_dirs, 1, 5)}
 
     async def describe_log_dirs(self, call: Call) -> Body:
         """Of all topics, or of some of their partitions; what does not exist is left out, as in Kafka."""
@@ -34,12 +32,20 @@ class LogDirHandlers:
             asked = [(name, range(len(topic.logs))) for name, topic in self._topics.items()]
         else:
             asked = [(topic.topic, topic.partitions) for topic in call.body.topics]
+        store = self._store()
         try:
             topics = [{"name": name, "partitions": await self._sizes(name, partitions)} for name, partitions in asked]
         except MainstemError as error:
-            return {"results": [{"error_code": code_of(error), "log_dir": LOG_DIR}]}
+            return {"results": [{"error_code": code_of(error), "log_dir": store.directory}]}
         found = [topic for topic in topics if topic["partitions"]]
-        return {"results": [{"error_code": ErrorCode.NONE, "log_dir": LOG_DIR, "topics": found}]}
+        directory = {
+            "error_code": ErrorCode.NONE,
+            "log_dir": store.directory,
+            "topics": found,
+            "total_bytes": store.total_bytes,
+            "usable_bytes": store.usable_bytes,
+        }
+        return {"results": [directory]}
 
     async def _sizes(self, name: str, partitions: Iterable[int]) -> list[Body]:
         topic = self._topics.get(name)

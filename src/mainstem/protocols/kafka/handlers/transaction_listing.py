@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mainstem.broker.broker import Broker
 from mainstem.broker.errors import InvalidNamePattern
-from mainstem.broker.transactions import NamePattern, Transaction, TransactionState
+from mainstem.broker.transactions import Identity, NamePattern, Transaction, TransactionState
 from mainstem.model.errors import MainstemError
 from mainstem.protocols.kafka.errors import code_of
 from mainstem.protocols.kafka.handlers.requests import Body, Call, Served
@@ -20,10 +22,11 @@ WORDS = {
 NEVER_HERE = frozenset({"PrepareCommit", "PrepareAbort", "Dead", "PrepareEpochFence"})
 """Kafka's words for what lies between: known, and never the case."""
 ANY_DURATION = -1
+COMMIT = True
 
 
 class TransactionListingHandlers:
-    """ListTransactions, DescribeTransactions, DescribeProducers."""
+    """ListTransactions, DescribeTransactions, DescribeProducers, WriteTxnMarkers."""
 
     def __init__(self, broker: Broker) -> None:
         self._transactions = broker.transactions
@@ -36,6 +39,7 @@ class TransactionListingHandlers:
             ApiKey.LIST_TRANSACTIONS: Served(self.list_transactions, 0, 2),
             ApiKey.DESCRIBE_TRANSACTIONS: Served(self.describe_transactions, 0, 0),
             ApiKey.DESCRIBE_PRODUCERS: Served(self.describe_producers, 0, 0),
+            ApiKey.WRITE_TXN_MARKERS: Served(self.write_markers, 1, 2),
         }
 
     def list_transactions(self, call: Call) -> Body:
@@ -125,3 +129,30 @@ class TransactionListingHandlers:
                 partitions.append({"partition_index": index, "active_producers": active})
             topics.append({"name": asked.name, "partitions": partitions})
         return {"topics": topics}
+
+    async def write_markers(self, call: Call) -> Body:
+        """How administrators abort what hangs. Commits are not theirs to make: the coordinator is here."""
+        markers = []
+        for marker in call.body.markers:
+            topics = []
+            for topic in marker.topics:
+                codes = [
+                    (index, await self._write_marker(marker, topic.name, index)) for index in topic.partition_indexes
+                ]
+                partitions = [{"partition_index": index, "error_code": code} for index, code in codes]
+                topics.append({"name": topic.name, "partitions": partitions})
+            markers.append({"producer_id": marker.producer_id, "topics": topics})
+        return {"markers": markers}
+
+    async def _write_marker(self, marker: Any, name: str, index: int) -> ErrorCode:
+        topic = self._topics.get(name)
+        log = None if topic is None else log_of(topic, index)
+        if log is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if marker.transaction_result == COMMIT:
+            return ErrorCode.INVALID_REQUEST
+        try:
+            await self._transactions.abort_in(log, Identity(marker.producer_id, marker.producer_epoch))
+        except MainstemError as error:
+            return code_of(error)
+        return ErrorCode.NONE
