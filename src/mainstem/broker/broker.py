@@ -7,6 +7,7 @@
     producers     identities of idempotent producers
     groups        members that share partitions, and how far they have come
     share_groups  members that take records one by one, over subscriptions
+    scram_users   who may connect, beside those of the settings
     transactions  batches and offsets that count together
 
 Publishing and reading are the engine's own methods, not wrapped: on the hot path a call costs as much as a check.
@@ -21,6 +22,7 @@ from mainstem.broker.clock import Clock
 from mainstem.broker.directed_groups import DirectedGroups
 from mainstem.broker.groups import Groups
 from mainstem.broker.producers import Producers
+from mainstem.broker.scram_users import ScramUsers
 from mainstem.broker.share_groups import ShareGroups
 from mainstem.broker.topics import Topics
 from mainstem.broker.transactions import Transactions
@@ -43,6 +45,7 @@ class Broker:
         self.groups = Groups(engine, clock, catalog.by_id, self.directed_groups)
         self.share_groups = ShareGroups(engine, clock, self.topics.named())
         self.transactions = Transactions(engine, clock, self.producers, self.groups, catalog.by_id)
+        self.scram_users = ScramUsers(engine)
         self.publish = engine.commit
         self.read = engine.read
         self.find = engine.offset_at
@@ -69,4 +72,5 @@ class Broker:
         await broker.groups.load()
         await broker.share_groups.load({log for topic in catalog.by_id.values() for log in topic.logs})
         await broker.transactions.load()
+        await broker.scram_users.load()
         return broker

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from mainstem.broker.broker import Broker
 from mainstem.broker.groups import GroupRules
 from mainstem.protocols.kafka.handlers.access import AccessHandlers
-from mainstem.protocols.kafka.handlers.authentication import AuthenticationHandlers
+from mainstem.protocols.kafka.handlers.authentication import AuthenticationHandlers, NoAuthentication
 from mainstem.protocols.kafka.handlers.cluster import ClusterHandlers
 from mainstem.protocols.kafka.handlers.configs import ConfigHandlers
 from mainstem.protocols.kafka.handlers.consumer_groups import ConsumerGroupHandlers
@@ -32,6 +32,7 @@ from mainstem.protocols.kafka.handlers.share_offsets import ShareOffsetHandlers
 from mainstem.protocols.kafka.handlers.topics import TopicHandlers
 from mainstem.protocols.kafka.handlers.transaction_listing import TransactionListingHandlers
 from mainstem.protocols.kafka.handlers.transactions import TransactionHandlers
+from mainstem.protocols.kafka.handlers.users import UserHandlers
 from mainstem.protocols.kafka.mapping import Endpoint, Store
 from mainstem.protocols.kafka.session import KafkaSession, KafkaSettings
 
@@ -132,10 +133,13 @@ class KafkaAdapter:
             **LogDirHandlers(broker, self._store).apis(),
             **PlacementHandlers(broker, self._store).apis(),
             **QuorumHandlers(broker, self._store, self._advertised, listener).apis(),
+            **UserHandlers(broker, settings.user).apis(),
             **AccessHandlers(is_authenticated=settings.user is not None).apis(),
         }
-        if settings.user is not None:
-            served |= AuthenticationHandlers(settings.user, read_password(settings)).apis()
+        if settings.user is None:
+            served |= NoAuthentication().apis()
+        else:
+            served |= AuthenticationHandlers(settings.user, read_password(settings), broker.scram_users).apis()
         cluster.announce(served)
         self._requests = Requests(
             ProduceHandler(broker),

@@ -27,7 +27,10 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 SIZE_BYTES = 4
 HEADER_BYTES_MIN = 8
 """API key, version and correlation id: less cannot be a request."""
+TOKEN_BYTES_MIN = 2
 PRODUCE_KEY = 0
+ANONYMOUS = "ANONYMOUS"
+"""Who has not said who he is, as Kafka calls him."""
 
 _SIZE = struct.Struct(">i")
 
@@ -127,6 +130,10 @@ class Reply:
         """Close the connection after this response."""
         self._session.end()
 
+    def take_tokens(self, handle: Handle | None) -> None:
+        """What follows are not requests but bare tokens, dealt with by `handle`; None: requests again."""
+        self._session.take_tokens(handle)
+
     @property
     def parts(self) -> Sequence[Buffer] | None:
         """What was sent; None while it is owed."""
@@ -140,12 +147,18 @@ Handle: TypeAlias = "Callable[[memoryview, Reply, ConnectionState], None]"
 class ConnectionState:
     """What handlers remember of a connection between two requests, and let go of when it ends."""
 
-    __slots__ = ("_owned", "is_admitted")
+    __slots__ = ("_owned", "is_admitted", "user")
 
     def __init__(self) -> None:
         self._owned: dict[str, Any] = {}
         self.is_admitted = False
         """Whether the peer has said who it is, where that is asked for."""
+        self.user = ANONYMOUS
+
+    def admit(self, user: str) -> None:
+        """The peer has proven who it is."""
+        self.is_admitted = True
+        self.user = user
 
     def get(self, name: str, make: Callable[[], Any]) -> Any:
         """What is kept under a name; made when first asked for. Has a method `close`."""
@@ -169,6 +182,8 @@ class KafkaSession:
         self.draining = False
         self._wake = wake
         self._handle = handle
+        self._handle_request = handle
+        self._request_bytes_min = HEADER_BYTES_MIN
         self._request_bytes_max = settings.request_bytes_max
         self._in_flight_max = settings.requests_in_flight_max
         self._in_flight_bytes_max = settings.request_bytes_in_flight_max
@@ -254,6 +269,11 @@ class KafkaSession:
         if not self._receiving:
             self._wake()
 
+    def take_tokens(self, handle: Handle | None) -> None:
+        """Requests, or tokens, from the next one on."""
+        self._handle = self._handle_request if handle is None else handle
+        self._request_bytes_min = HEADER_BYTES_MIN if handle is None else TOKEN_BYTES_MIN
+
     def refuse(self) -> None:
         """Say nothing more."""
         if self._state is not State.ENDED:
@@ -280,7 +300,7 @@ class KafkaSession:
                 self.input_wanted = SIZE_BYTES
                 return position
             (size,) = _SIZE.unpack_from(data, position)
-            if not HEADER_BYTES_MIN <= size <= self._request_bytes_max:
+            if not self._request_bytes_min <= size <= self._request_bytes_max:
                 self._finish()
                 return available
             if left < SIZE_BYTES + size:
@@ -298,7 +318,7 @@ class KafkaSession:
         """Hand a request on, if it is its turn."""
         if not self._may_go_on():
             return False
-        is_produce = request[0] == 0 and request[1] == PRODUCE_KEY
+        is_produce = request[0] == 0 and request[1] == PRODUCE_KEY and self._handle is self._handle_request
         if not is_produce:
             if self._replies:
                 return False

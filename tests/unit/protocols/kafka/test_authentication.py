@@ -84,7 +84,7 @@ def client_final(password: str, mechanism: str, first: str, server_first: str) -
 @pytest.mark.parametrize("mechanism", HASHES)
 def test_scram(mechanism: str) -> None:
     def exchange() -> ScramExchange:
-        return ScramExchange("me", Credentials.of("secret", mechanism, b"salt"), "server")
+        return ScramExchange({"me": Credentials.of("secret", mechanism, b"salt")}.get, "server")
 
     first = "n=me,r=client"
     good = exchange()
@@ -105,7 +105,7 @@ def test_scram(mechanism: str) -> None:
 
 def test_the_vector_of_rfc_7677() -> None:
     credentials = Credentials.of("pencil", "SCRAM-SHA-256", base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="))
-    exchange = ScramExchange("user", credentials, "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
+    exchange = ScramExchange({"user": credentials}.get, "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
     server_first, _ = exchange.answer(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
     assert server_first == b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
     final, is_proven = exchange.answer(
@@ -127,3 +127,44 @@ def test_beyond_this_machine_only_with_a_user_or_by_name(password_file: str) -> 
         check_listening(KafkaSettings(user="me", password_file=password_file + "x"), ["127.0.0.1"])
     with pytest.raises(SettingsUnusable, match=r"kafka\.user"):
         check_listening(KafkaSettings(password_file=password_file), ["127.0.0.1"])
+
+
+def frame(token: bytes) -> bytes:
+    return len(token).to_bytes(4, "big") + token
+
+
+def test_tokens_without_requests_around_them(password_file: str) -> None:
+    """SaslHandshake version 0, as clients before 1.0 speak it."""
+
+    @with_adapter(user="me", password_file=password_file)
+    async def run(connect: Connect) -> None:
+        client = connect()
+        assert (await client.ask(ApiKey.SASL_HANDSHAKE, 0, mechanism="PLAIN")).error_code == 0
+        client.send_bytes(frame(b"\0me\0secret"))
+        assert await client.receive() == b""
+        await client.create("plain")
+        for mechanism in HASHES:
+            client = connect()
+            await client.ask(ApiKey.SASL_HANDSHAKE, 0, mechanism=mechanism)
+            client.send_bytes(frame(b"n,,n=me,r=abc"))
+            server_first = (await client.receive()).decode()
+            client.send_bytes(frame(client_final("secret", mechanism, "n=me,r=abc", server_first)))
+            assert (await client.receive()).startswith(b"v=")
+            await client.create(mechanism)
+        for wrong in (b"\0me\0wrong", b"\0\0\0\0\0\0\0\0\0\0", b"", b"\0"):
+            client = connect()
+            await client.ask(ApiKey.SASL_HANDSHAKE, 0, mechanism="PLAIN")
+            client.send_bytes(frame(wrong))
+            assert client.session.finished
+            assert not client.output
+
+    run()
+
+
+@with_adapter
+async def test_where_nobody_is_asked_there_is_nothing_to_shake_hands_on(connect: Connect) -> None:
+    client = connect()
+    for version in (0, 1):
+        refused = await client.ask(ApiKey.SASL_HANDSHAKE, version, mechanism="PLAIN")
+        assert refused.error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert (await client.ask(ApiKey.SASL_AUTHENTICATE, 2)).error_code == ErrorCode.ILLEGAL_SASL_STATE

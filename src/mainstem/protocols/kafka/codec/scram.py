@@ -6,7 +6,8 @@ import base64
 import binascii
 import hashlib
 import hmac
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 from mainstem.wire.errors import MalformedBytes
 
@@ -27,27 +28,38 @@ class Credentials(NamedTuple):
 
     hash_name: str
     salt: bytes
+    iterations: int
     stored_key: bytes
     server_key: bytes
 
     @classmethod
-    def of(cls, password: str, mechanism: str, salt: bytes) -> Credentials:
+    def of(cls, password: str, mechanism: str, salt: bytes, iterations: int = ITERATIONS) -> Credentials:
         """Derived once: it is made to be slow."""
+        salted = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
+        return cls.salted(salted, mechanism, salt, iterations)
+
+    @classmethod
+    def salted(cls, salted: bytes, mechanism: str, salt: bytes, iterations: int) -> Credentials:
+        """From what a client has derived of the password."""
         hash_name = HASHES[mechanism]
-        salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), salt, ITERATIONS)
         client_key = hmac.digest(salted, b"Client Key", hash_name)
         stored_key = hashlib.new(hash_name, client_key).digest()
-        return cls(hash_name, salt, stored_key, hmac.digest(salted, b"Server Key", hash_name))
+        return cls(hash_name, salt, iterations, stored_key, hmac.digest(salted, b"Server Key", hash_name))
+
+
+FindCredentials: TypeAlias = "Callable[[str], Credentials | None]"
+"""Those of a user."""
 
 
 class ScramExchange:
     """One authentication: two messages of the client, two answers."""
 
-    def __init__(self, user: str, credentials: Credentials, nonce: str) -> None:
-        self._user = user
-        self._credentials = credentials
+    def __init__(self, find: FindCredentials, nonce: str) -> None:
+        self._find = find
         self._nonce = nonce
         self._first: tuple[str, str, str] | None = None
+        self.user = ""
+        """Who the client says it is."""
 
     def answer(self, message: bytes) -> tuple[bytes, bool]:
         """The next answer, and whether the client has proven itself. Raises MalformedScram, WrongCredentials."""
@@ -67,11 +79,14 @@ class ScramExchange:
         attributes = _attributes(bare)
         if "n" not in attributes or "r" not in attributes or "m" in attributes:
             raise MalformedScram("user and nonce are needed, extensions are not known")
-        if attributes["n"].replace("=2C", ",").replace("=3D", "=") != self._user:
+        self.user = attributes["n"].replace("=2C", ",").replace("=3D", "=")
+        known = self._find(self.user)
+        if known is None:
             raise WrongCredentials
+        self._credentials = known
         nonce = attributes["r"] + self._nonce
         salt = base64.b64encode(self._credentials.salt).decode()
-        answer = f"r={nonce},s={salt},i={ITERATIONS}"
+        answer = f"r={nonce},s={salt},i={self._credentials.iterations}"
         self._first = (bare, answer, f"{flag},{authorization},")
         return answer.encode()
 
