@@ -7,6 +7,7 @@
     producers     identities of idempotent producers
     groups        members that share partitions, and how far they have come
     share_groups  members that take records one by one, over subscriptions
+    client_quotas limits of clients
     scram_users   who may connect, beside those of the settings
     transactions  batches and offsets that count together
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 import base64
 import os
 
+from mainstem.broker.client_quotas import ClientQuotas
 from mainstem.broker.clock import Clock
 from mainstem.broker.directed_groups import DirectedGroups
 from mainstem.broker.groups import Groups
@@ -46,6 +48,7 @@ class Broker:
         self.share_groups = ShareGroups(engine, clock, self.topics.named())
         self.transactions = Transactions(engine, clock, self.producers, self.groups, catalog.by_id)
         self.scram_users = ScramUsers(engine)
+        self.client_quotas = ClientQuotas(engine)
         self.publish = engine.commit
         self.read = engine.read
         self.find = engine.offset_at
@@ -73,4 +76,5 @@ class Broker:
         await broker.share_groups.load({log for topic in catalog.by_id.values() for log in topic.logs})
         await broker.transactions.load()
         await broker.scram_users.load()
+        await broker.client_quotas.load()
         return broker

@@ -1,7 +1,7 @@
 """What cannot be done with topics, groups and producers, named by the fact.
 
 PeerError
-|-- InvalidNamePattern
+|-- InvalidNamePattern, InvalidQuota
 |-- TopicError
 |   |-- UnknownTopic, TopicExists, InvalidTopicName
 |   |-- InvalidPartitionCount
@@ -25,6 +25,10 @@ from mainstem.model.errors import PeerError
 
 class InvalidNamePattern(PeerError):
     """Not a regular expression, or one that would cost too much."""
+
+
+class InvalidQuota(PeerError):
+    """Nobody can have such a limit."""
 
 
 class TopicError(PeerError):

@@ -133,9 +133,9 @@ class Server:
             except ValueError as error:
                 raise StartRefused(str(error)) from None
 
-    def _open_session(self, name: str, wake: Wake) -> Session:
+    def _open_session(self, name: str, wake: Wake, peer: str) -> Session:
         """Adapters come after the listeners, which take their ports before storage is touched."""
-        return self._adapters[name](wake)
+        return self._adapters[name](wake, peer)
 
     async def _connect(self, storage: Storage) -> None:
         """Make the broker and the adapters in front of it."""

@@ -74,7 +74,9 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
             return
         self._transport.set_write_buffer_limits(high=self._owner.write_buffer_bytes_max)
-        self._session = self._owner.open_session(self._wake)
+        # A tuple of host, port and more; of a socket in the file system it is a name.
+        peer = transport.get_extra_info("peername")
+        self._session = self._owner.open_session(self._wake, peer[0] if isinstance(peer, tuple) else "")
         self._proceed()  # Some protocols let the server speak first.
 
     def get_buffer(self, sizehint: int) -> memoryview:

@@ -82,5 +82,5 @@ class Session(Protocol):
 Wake: TypeAlias = Callable[[], None]
 """Tells the transport that output or `input_wanted` changed outside its calls. Cheap, may be called any number of times."""
 
-OpenSession: TypeAlias = Callable[[Wake], Session]
-"""What an adapter gives for each new connection."""
+OpenSession: TypeAlias = Callable[[Wake, str], Session]
+"""What an adapter gives for each new connection, told from which host it comes: empty where that is not known."""

@@ -1,10 +1,12 @@
 """A Kafka session with its real handlers, over a broker that always answers the same."""
 
+import asyncio
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.client_quotas import CLIENT, CONSUMED_BYTES, PRODUCED_BYTES, ClientQuotas, entity_of
 from mainstem.broker.errors import UnknownProducer
 from mainstem.broker.log import Answer, Commit, CommitResult, Committed, LogEnd, ReadResult
 from mainstem.broker.topics import Topic
@@ -13,8 +15,10 @@ from mainstem.protocols.kafka.handlers.cluster import ClusterHandlers
 from mainstem.protocols.kafka.handlers.fetch import FetchHandler
 from mainstem.protocols.kafka.handlers.produce import ProduceHandler
 from mainstem.protocols.kafka.handlers.requests import Requests, Served
+from mainstem.protocols.kafka.handlers.throttles import Throttles
 from mainstem.protocols.kafka.mapping import Endpoint
 from mainstem.protocols.kafka.session import KafkaSession, KafkaSettings
+from mainstem.storage.contract import Engine
 from mainstem.transport.session import Wake
 from mainstem.wire.kafka import ApiKey, encode_request
 from mainstem.wire.record_batch import Record, encode_batch
@@ -52,20 +56,27 @@ class StubTimer:
 
 
 class StubClock:
-    """Time does not pass: a fetch that waits is ended when the broker is settled."""
+    """Time passes when the broker is settled, and then much of it: a fetch that waits is ended, limits are forgotten."""
 
     def __init__(self) -> None:
         self.due: list[Callable[[], None]] = []
+        self.seconds = 0.0
 
     def now_ms(self) -> int:
         return 0
 
     def monotonic(self) -> float:
-        return 0.0
+        return self.seconds
 
     def call_later(self, seconds: float, function: Callable[[], None]) -> StubTimer:
         self.due.append(function)
         return StubTimer()
+
+
+class StubEngine:
+    """Stores nothing."""
+
+    async def alter(self, *_: object) -> None: ...
 
 
 class StubBroker:
@@ -76,6 +87,7 @@ class StubBroker:
         self.transactions = StubTransactions()
         self.clock = StubClock()
         self.cluster_id = "cluster"
+        self.client_quotas = ClientQuotas(cast(Engine, StubEngine()))
 
     def publish(self, commits: Sequence[Commit]) -> Answer[list[CommitResult]]:
         return Answer.of([Committed((5,)) for _ in commits])
@@ -89,6 +101,7 @@ class StubBroker:
 
     def settle(self) -> None:
         due, self.clock.due = self.clock.due, []
+        self.clock.seconds += 1_000
         for function in due:
             function()
 
@@ -117,14 +130,34 @@ class LateBroker(StubBroker):
         super().settle()
 
 
+class ThrottlingBroker(StubBroker):
+    """The same, for clients that are over their limits with every request."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        everybody = entity_of([(CLIENT, None)])
+        asyncio.run(self.client_quotas.alter({everybody: {PRODUCED_BYTES: 1.0, CONSUMED_BYTES: 1.0}}))
+
+
 def opener(stub: StubBroker) -> Callable[[Wake], KafkaSession]:
     broker = cast(Broker, stub)
     cluster = ClusterHandlers(broker, SETTINGS, lambda: Endpoint("localhost", 9092))
     sync = (ApiKey.API_VERSIONS, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER, ApiKey.DESCRIBE_TOPIC_PARTITIONS)
     served: dict[int, Served] = {key: cluster.apis()[key] for key in sync}
     cluster.announce(served)
-    requests = Requests(ProduceHandler(broker), FetchHandler(broker, SETTINGS), served, spawn=lambda work: work.close())
-    return lambda wake: KafkaSession(wake, SETTINGS, requests.handle)
+
+    def open_session(wake: Wake) -> KafkaSession:
+        # What a client has used up is its own, in each conversation.
+        requests = Requests(
+            ProduceHandler(broker),
+            FetchHandler(broker, SETTINGS),
+            served,
+            spawn=lambda work: work.close(),
+            throttles=Throttles(broker),
+        )
+        return KafkaSession(wake, SETTINGS, requests.handle)
+
+    return open_session
 
 
 def framed(key: int, version: int, body: dict[str, Any], correlation_id: int) -> bytes:

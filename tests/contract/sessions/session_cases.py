@@ -78,7 +78,11 @@ def cases() -> Iterator[Case]:
     yield _http("http", http_routes().handle, lambda: None)
     late = LateAnswers(http_routes().handle)
     yield _http("http, answered later", late.handle, late.settle)
-    for name, broker in (("kafka", kafka_case.StubBroker()), ("kafka, answered later", kafka_case.LateBroker())):
+    for name, broker in (
+        ("kafka", kafka_case.StubBroker()),
+        ("kafka, answered later", kafka_case.LateBroker()),
+        ("kafka, throttled", kafka_case.ThrottlingBroker()),
+    ):
         yield Case(
             name,
             kafka_case.opener(broker),

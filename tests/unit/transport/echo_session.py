@@ -14,8 +14,9 @@ FLOOD_BYTES = 1 << 20
 class EchoSession:
     """Answers each line with itself; some lines are orders."""
 
-    def __init__(self, wake: Wake, log: list[str] | None = None) -> None:
+    def __init__(self, wake: Wake, peer: str = "", log: list[str] | None = None) -> None:
         self.input_wanted: int | None = 1
+        self.peer = peer
         self.finished = False
         self.busy = False
         self.log = log if log is not None else []

@@ -29,8 +29,8 @@ class Host:
         chosen = {"connections_max": 100, "idle_timeout_ms": 60_000, "write_buffer_bytes_max": 1 << 16, **limits}
         self.listener = Listener("echo", LOOPBACK, self._open, ListenerLimits(**chosen), ChunkPool())
 
-    def _open(self, wake: Wake) -> EchoSession:
-        self.sessions.append(EchoSession(wake, self.log))
+    def _open(self, wake: Wake, peer: str) -> EchoSession:
+        self.sessions.append(EchoSession(wake, peer, self.log))
         return self.sessions[-1]
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -324,5 +324,16 @@ def test_two_that_bound_one_port_do_not_both_listen(run: Run) -> None:
             await second.start()
         first.close()
         second.close()
+
+    run(test)
+
+
+def test_a_session_is_told_where_its_peer_is(run: Run) -> None:
+    async def test() -> None:
+        async with hosting() as host:
+            _, writer = await host.connect()
+            await until(lambda: bool(host.sessions))
+            assert host.sessions[0].peer == "127.0.0.1"
+            writer.close()
 
     run(test)

@@ -59,7 +59,7 @@ class HttpAdapter:
         self._handle = Routes(self.routes, spawn or self._spawn_task, check).handle
         self._date = HttpDate()
 
-    def open_session(self, wake: Callable[[], None]) -> HttpSession:
+    def open_session(self, wake: Callable[[], None], peer: str = "") -> HttpSession:
         """For a new connection."""
         return HttpSession(wake, self._settings, self._handle, self._date)
 

@@ -25,10 +25,12 @@ from mainstem.protocols.kafka.handlers.positions import PositionHandlers
 from mainstem.protocols.kafka.handlers.produce import ProduceHandler
 from mainstem.protocols.kafka.handlers.producers import ProducerHandlers
 from mainstem.protocols.kafka.handlers.quorum import QuorumHandlers
+from mainstem.protocols.kafka.handlers.quotas import QuotaHandlers
 from mainstem.protocols.kafka.handlers.requests import Requests, Served, Spawn
 from mainstem.protocols.kafka.handlers.share_fetch import ShareFetchHandlers
 from mainstem.protocols.kafka.handlers.share_groups import ShareGroupHandlers
 from mainstem.protocols.kafka.handlers.share_offsets import ShareOffsetHandlers
+from mainstem.protocols.kafka.handlers.throttles import Throttles
 from mainstem.protocols.kafka.handlers.topics import TopicHandlers
 from mainstem.protocols.kafka.handlers.transaction_listing import TransactionListingHandlers
 from mainstem.protocols.kafka.handlers.transactions import TransactionHandlers
@@ -102,6 +104,7 @@ class KafkaAdapter:
     ) -> None:
         self._settings = settings
         self._operations = operations
+        self._clock = broker.clock
         self._tasks: set[asyncio.Task[None]] = set()
         broker.groups.govern(
             GroupRules(
@@ -114,12 +117,13 @@ class KafkaAdapter:
             )
         )
         broker.directed_groups.govern(settings.group_members_max, settings.consumer_group_session_timeout_ms)
+        self._throttles = Throttles(broker)
         listener = PLAINTEXT if settings.user is None else SASL_PLAINTEXT
         cluster = ClusterHandlers(broker, settings, self._advertised)
         served: dict[int, Served] = {
             **cluster.apis(),
             **PositionHandlers(broker).apis(),
-            **TopicHandlers(broker, settings).apis(),
+            **TopicHandlers(broker, settings, self._throttles).apis(),
             **ConfigHandlers(broker, settings).apis(),
             **ProducerHandlers(broker).apis(),
             **TransactionHandlers(broker).apis(),
@@ -133,6 +137,7 @@ class KafkaAdapter:
             **LogDirHandlers(broker, self._store).apis(),
             **PlacementHandlers(broker, self._store).apis(),
             **QuorumHandlers(broker, self._store, self._advertised, listener).apis(),
+            **QuotaHandlers(broker).apis(),
             **UserHandlers(broker, settings.user).apis(),
             **AccessHandlers(is_authenticated=settings.user is not None).apis(),
         }
@@ -146,12 +151,19 @@ class KafkaAdapter:
             FetchHandler(broker, settings),
             served,
             spawn or self._spawn_task,
+            self._throttles,
             admits_anybody=settings.user is None,
         )
 
-    def open_session(self, wake: Callable[[], None]) -> KafkaSession:
-        """For a new connection."""
-        return KafkaSession(wake, self._settings, self._requests.handle)
+    def open_session(self, wake: Callable[[], None], peer: str = "") -> KafkaSession:
+        """For a new connection from this address."""
+        session = KafkaSession(wake, self._settings, self._requests.handle)
+        wait_s = self._throttles.connection_wait_s(peer)
+        if wait_s > 0:
+            # As Kafka does: one connection too many is kept from coming again at once, and then closed.
+            session.mute()
+            self._clock.call_later(wait_s, session.refuse)
+        return session
 
     def _advertised(self) -> Endpoint:
         host, _, port = self._operations.advertised()[NAME][0].rpartition(":")

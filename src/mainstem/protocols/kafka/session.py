@@ -1,8 +1,9 @@
 """The state machine of one Kafka connection: requests in, responses out, in the order of the requests.
 
     state     what it means                                       goes on to
-    OPEN      requests are taken as they come                     WAITING, ENDING, ENDED
-    WAITING   a request must be answered before the next begins   OPEN, ENDING, ENDED
+    OPEN      requests are taken as they come                     WAITING, MUTED, ENDING, ENDED
+    WAITING   a request must be answered before the next begins   OPEN, MUTED, ENDING, ENDED
+    MUTED     nothing is taken until its time has passed          OPEN, ENDING, ENDED
     ENDING    no more requests; answers are still owed            ENDED
     ENDED     nothing follows
 
@@ -18,7 +19,7 @@ import enum
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -79,22 +80,33 @@ class State(enum.Enum):
 
     OPEN = "open"
     WAITING = "waiting"
+    MUTED = "muted"
     ENDING = "ending"
     ENDED = "ended"
 
 
 TRANSITIONS: dict[State, frozenset[State]] = {
-    State.OPEN: frozenset({State.WAITING, State.ENDING, State.ENDED}),
-    State.WAITING: frozenset({State.OPEN, State.ENDING, State.ENDED}),
+    State.OPEN: frozenset({State.WAITING, State.MUTED, State.ENDING, State.ENDED}),
+    State.WAITING: frozenset({State.OPEN, State.MUTED, State.ENDING, State.ENDED}),
+    State.MUTED: frozenset({State.OPEN, State.ENDING, State.ENDED}),
     State.ENDING: frozenset({State.ENDED}),
     State.ENDED: frozenset(),
 }
 
 
+class Allowance(Protocol):
+    """How much a client may be given."""
+
+    bytes_max: int
+
+    def charge(self, size: int, reply: Reply) -> bool:
+        """So many bytes are about to be given; whether they may."""
+
+
 class Reply:
     """The place of one response in the order of a connection. Filled exactly once."""
 
-    __slots__ = ("_hurry", "_parts", "_session", "release", "size")
+    __slots__ = ("_hurry", "_parts", "_session", "allowance", "release", "size", "throttle_ms")
 
     def __init__(self, session: KafkaSession, size: int) -> None:
         self._session = session
@@ -104,6 +116,10 @@ class Reply:
         self._hurry: Callable[[], None] | None = None
         self.release: Callable[[], None] | None = None
         """Set by a handler that holds something while it waits: the connection is gone, let go of it."""
+        self.throttle_ms = 0
+        """How long the client is told to wait before it asks again."""
+        self.allowance: Allowance | None = None
+        """What the response may cost, where that is limited."""
 
     def on_drain(self, hurry: Callable[[], None]) -> None:
         """Said by a handler that waits for something other than the disk: how to make it answer now."""
@@ -129,6 +145,14 @@ class Reply:
     def end(self) -> None:
         """Close the connection after this response."""
         self._session.end()
+
+    def mute(self) -> None:
+        """Take no request behind this one, until `unmute` was called as often."""
+        self._session.mute()
+
+    def unmute(self) -> None:
+        """The time has passed."""
+        self._session.unmute()
 
     def take_tokens(self, handle: Handle | None) -> None:
         """What follows are not requests but bare tokens, dealt with by `handle`; None: requests again."""
@@ -188,6 +212,9 @@ class KafkaSession:
         self._in_flight_max = settings.requests_in_flight_max
         self._in_flight_bytes_max = settings.request_bytes_in_flight_max
         self._state = State.OPEN
+        self._resting = State.OPEN
+        """Where it goes when nothing is waited for: open, or muted."""
+        self._mutes = 0
         self._connection = ConnectionState()
         self._replies: deque[Reply] = deque()
         self._owed_bytes = 0
@@ -261,13 +288,37 @@ class KafkaSession:
             output += parts
             self._owed_bytes -= replies.popleft().size
         if self._state is State.WAITING and not replies:
-            self._enter(State.OPEN)
+            self._rest()
         if self._state is State.ENDING and not replies:
             self._finish()
         elif self._has_more and self._may_go_on():
             self.input_wanted = SIZE_BYTES
         if not self._receiving:
             self._wake()
+
+    def mute(self) -> None:
+        """Take no more requests for a while; what is owed is still answered."""
+        self._mutes += 1
+        self._resting = State.MUTED
+        if self._state is State.OPEN:
+            self._rest()
+
+    def unmute(self) -> None:
+        """Take requests again, unless somebody else wants silence."""
+        self._mutes -= 1
+        if self._mutes:
+            return
+        self._resting = State.OPEN
+        if self._state is State.MUTED:
+            self._enter(State.OPEN)
+            self.input_wanted = 0  # also where nothing more comes: the input may have ended meanwhile
+            self._wake()
+
+    def _rest(self) -> None:
+        self._enter(self._resting)
+        if self._resting is State.MUTED:
+            self._has_more = True
+            self.input_wanted = None
 
     def take_tokens(self, handle: Handle | None) -> None:
         """Requests, or tokens, from the next one on."""
@@ -299,7 +350,7 @@ class KafkaSession:
             if left < SIZE_BYTES:
                 self.input_wanted = SIZE_BYTES
                 return position
-            (size,) = _SIZE.unpack_from(data, position)
+            size: int = _SIZE.unpack_from(data, position)[0]
             if not self._request_bytes_min <= size <= self._request_bytes_max:
                 self._finish()
                 return available
@@ -313,6 +364,10 @@ class KafkaSession:
             position += SIZE_BYTES + size
             if self._state is State.ENDED:
                 return available
+            if self._state is State.MUTED:
+                self._has_more = True
+                self.input_wanted = None
+                return position
 
     def _begin(self, request: memoryview) -> bool:
         """Hand a request on, if it is its turn."""

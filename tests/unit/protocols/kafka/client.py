@@ -27,9 +27,10 @@ class Operations:
 class Client:
     """One connection."""
 
-    def __init__(self, adapter: KafkaAdapter) -> None:
+    def __init__(self, adapter: KafkaAdapter, client_id: str = "unit", peer: str = "") -> None:
+        self._client_id = client_id
         self._woken = asyncio.Event()
-        self.session = adapter.open_session(self._woken.set)
+        self.session = adapter.open_session(self._woken.set, peer)
         self._correlation_id = 0
         self.output = bytearray()
         self._unconsumed = bytearray()
@@ -44,7 +45,7 @@ class Client:
     def send(self, key: ApiKey, version: int, **body: Any) -> None:
         """Send a request."""
         self._correlation_id += 1
-        request = encode_request(key, version, body, correlation_id=self._correlation_id, client_id="unit")
+        request = encode_request(key, version, body, correlation_id=self._correlation_id, client_id=self._client_id)
         self.send_bytes(len(request).to_bytes(4, "big") + request)
 
     def send_bytes(self, data: bytes | bytearray) -> None:

@@ -149,7 +149,6 @@ _ANSWER = struct.Struct(">ihqq")
 _ANSWER_START = struct.Struct(">ihqqq")
 _ABORTED = struct.Struct(">qq")
 _NO_REPLICA = INT32.pack(-1)
-_THROTTLE = INT32.pack(0)
 
 
 def encode_fetch(
@@ -158,6 +157,7 @@ def encode_fetch(
     topics: list[tuple[str | bytes, list[PartitionAnswer]]],
     error: int = 0,
     session_id: int = 0,
+    throttle_ms: int = 0,
 ) -> list[Buffer]:
     """The response in pieces, with its size in front."""
     flexible = version >= FLEXIBLE_FROM
@@ -166,7 +166,7 @@ def encode_fetch(
     total = 0
     if flexible:
         out.append(0)
-    out += _THROTTLE
+    out += INT32.pack(throttle_ms)
     if version >= SESSIONS_FROM:
         out += struct.pack(">hi", error, session_id)
     _encode_count(out, len(topics), flexible)

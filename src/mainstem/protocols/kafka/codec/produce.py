@@ -96,18 +96,23 @@ _OUTCOME = struct.Struct(">ihqq")
 _OUTCOME_START = struct.Struct(">ihqqq")
 _NO_ERRORS_CLASSIC = INT32.pack(0)
 _NULL_TEXT = b"\xff\xff"
-_THROTTLE = INT32.pack(0)
 
 
 def encode_produce(
-    version: int, correlation_id: int, topics: list[tuple[str | bytes, list[PartitionOutcome]]]
+    version: int,
+    correlation_id: int,
+    topics: list[tuple[str | bytes, list[PartitionOutcome]]],
+    throttle_ms: int = 0,
 ) -> bytearray:
     """The response, with its size in front."""
     out = bytearray(8)
     if version >= FLEXIBLE_FROM:
-        _encode_flexible(out, version, topics)
+        _encode_flexible(out, topics)
+        out += INT32.pack(throttle_ms)
+        out.append(0)
     else:
         _encode_classic(out, version, topics)
+        out += INT32.pack(throttle_ms)
     _SIZE_CORRELATION.pack_into(out, 0, len(out) - 4, correlation_id)
     return out
 
@@ -132,10 +137,9 @@ def _encode_classic(out: bytearray, version: int, topics: list[tuple[str | bytes
                     content = message.encode()
                     out += len(content).to_bytes(2, "big")
                     out += content
-    out += _THROTTLE
 
 
-def _encode_flexible(out: bytearray, version: int, topics: list[tuple[str | bytes, list[PartitionOutcome]]]) -> None:
+def _encode_flexible(out: bytearray, topics: list[tuple[str | bytes, list[PartitionOutcome]]]) -> None:
     out.append(0)  # tags of the header
     encode_unsigned_varint(out, len(topics) + 1)
     for name, outcomes in topics:
@@ -157,5 +161,3 @@ def _encode_flexible(out: bytearray, version: int, topics: list[tuple[str | byte
                 out += content
             out.append(0)
         out.append(0)
-    out += _THROTTLE
-    out.append(0)

@@ -63,10 +63,12 @@ class FetchHandler:
         try:
             session, wanted = sessions.begin(request)
         except SessionRefused as refusal:
-            reply.send(*encode_fetch(version, correlation_id, [], refusal.code))
+            reply.send(*encode_fetch(version, correlation_id, [], refusal.code, throttle_ms=reply.throttle_ms))
             return
         reader: ConnectionReader = connection.get("fetch", lambda: ConnectionReader(self._broker))
         bytes_max = min(request.bytes_max, self._settings.fetch_bytes_max)
+        if reply.allowance is not None:
+            bytes_max = min(bytes_max, reply.allowance.bytes_max)
         places = self._place(request, wanted, version)
         reader.begin(Fetch(request, bytes_max, wanted, places, session), version, correlation_id, reply)
 
@@ -181,17 +183,22 @@ class Fetch:
             return True
         return self.gathered_bytes >= self.request.bytes_min
 
-    def encode(self, version: int, correlation_id: int) -> Sequence[Buffer]:
+    def encode_empty(self, version: int, correlation_id: int, throttle_ms: int) -> Sequence[Buffer]:
+        """The response to who is over the limit: nothing, and when to come again. A session is not begun with it."""
+        session_id = 0 if self.session is None or self.request.session_epoch == BEGIN else self.session.id
+        return encode_fetch(version, correlation_id, [], session_id=session_id, throttle_ms=throttle_ms)
+
+    def encode(self, version: int, correlation_id: int, throttle_ms: int) -> Sequence[Buffer]:
         """The response."""
         answers = iter(self.places)
         topics = [(name, [next(answers).answer for _ in partitions]) for name, partitions in self.wanted]
         session = self.session
         if session is None:
-            return encode_fetch(version, correlation_id, topics)
+            return encode_fetch(version, correlation_id, topics, throttle_ms=throttle_ms)
         news = session.news(topics)
         # The first answer of a session is whole; after it, what did not change is left out.
         told = topics if self.request.session_epoch == BEGIN else news
-        return encode_fetch(version, correlation_id, told, session_id=session.id)
+        return encode_fetch(version, correlation_id, told, session_id=session.id, throttle_ms=throttle_ms)
 
 
 class ConnectionReader:
@@ -287,7 +294,9 @@ class ConnectionReader:
     def _finish(self) -> None:
         fetch, reply = self._fetch, self._abandon()
         if fetch is not None and reply is not None:
-            reply.send(*fetch.encode(self._version, self._correlation_id))
+            may = reply.allowance is None or reply.allowance.charge(fetch.gathered_bytes, reply)
+            encode = fetch.encode if may else fetch.encode_empty
+            reply.send(*encode(self._version, self._correlation_id, reply.throttle_ms))
 
     def _abandon(self) -> Reply | None:
         if self._timer is not None:

@@ -87,7 +87,7 @@ class ProduceHandler:
                 (name, [PartitionOutcome(index, ErrorCode.INVALID_REQUIRED_ACKS) for index, _ in partitions])
                 for name, partitions in request.topics
             ]
-            reply.send(encode_produce(version, correlation_id, outcomes))
+            reply.send(encode_produce(version, correlation_id, outcomes, reply.throttle_ms))
             return
         self._take(request, version, correlation_id, reply)
 
@@ -146,7 +146,7 @@ class ProduceHandler:
     ) -> None:
         def finish(answer: Answer[list[CommitResult]]) -> None:
             _note(answer, places)
-            reply.send(encode_produce(version, correlation_id, outcomes))
+            reply.send(encode_produce(version, correlation_id, outcomes, reply.throttle_ms))
 
         def finish_silently(answer: Answer[list[CommitResult]]) -> None:
             _note(answer, places)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 from mainstem.model.errors import PeerError
 from mainstem.protocols.kafka.handlers.fetch import FetchHandler
 from mainstem.protocols.kafka.handlers.produce import ProduceHandler
+from mainstem.protocols.kafka.handlers.throttles import Throttles
 from mainstem.protocols.kafka.session import ConnectionState, Reply
 from mainstem.wire.kafka import ApiKey, ErrorCode, api_of, decode_request, decode_request_header, encode_response
 from mainstem.wire.kafka.schema import Versions
@@ -62,12 +63,14 @@ class Requests:
         fetch: FetchHandler,
         served: Mapping[int, Served],
         spawn: Spawn,
+        throttles: Throttles,
         admits_anybody: bool = True,
     ) -> None:
         self._produce = produce.handle
         self._fetch = fetch.handle
         self._served = served
         self._spawn = spawn
+        self._throttles = throttles
         self._admits_anybody = admits_anybody
 
     def handle(self, request: memoryview, reply: Reply, connection: ConnectionState) -> None:
@@ -77,15 +80,21 @@ class Requests:
             if not (self._admits_anybody or connection.is_admitted or key in BEFORE_ADMISSION):
                 log.info("a client that did not authenticate is refused")
                 reply.refuse()
-            elif key == ApiKey.PRODUCE:
-                self._produce(request, reply)
-            elif key == ApiKey.FETCH:
-                self._fetch(request, reply, connection)
+            elif self._throttles.is_active:
+                self._throttles.handle(request, key, reply, connection, self._dispatch)
             else:
-                self._handle_cold(request, reply, connection)
+                self._dispatch(key, request, reply, connection)
         except (PeerError, struct.error, IndexError, UnicodeDecodeError) as error:
             log.info("a request cannot be understood, its connection is closed: %s", error)
             reply.refuse()
+
+    def _dispatch(self, key: int, request: memoryview, reply: Reply, connection: ConnectionState) -> None:
+        if key == ApiKey.PRODUCE:
+            self._produce(request, reply)
+        elif key == ApiKey.FETCH:
+            self._fetch(request, reply, connection)
+        else:
+            self._handle_cold(request, reply, connection)
 
     def _handle_cold(self, request: memoryview, reply: Reply, connection: ConnectionState) -> None:
         header = decode_request_header(request)
@@ -119,8 +128,18 @@ class Requests:
             reply.refuse()
 
     def _respond(self, reply: Reply, key: int, version: int, correlation_id: int, body: Body) -> None:
+        if key == ApiKey.SHARE_FETCH and reply.allowance is not None:
+            # Records that were given out are held for their member: so they go out, and the wait follows them.
+            reply.allowance.charge(_share_bytes(body), reply)
+        if reply.throttle_ms and "throttle_time_ms" in api_of(key).response.type.__struct_fields__:
+            body = body | {"throttle_time_ms": reply.throttle_ms}
         response = encode_response(key, version, body, correlation_id=correlation_id)
         reply.send(_SIZE.pack(len(response)), response)
+
+
+def _share_bytes(body: Body) -> int:
+    topics = body.get("responses", ())
+    return sum(len(partition.get("records", b"")) for topic in topics for partition in topic["partitions"])
 
 
 def announced(served: Mapping[int, Served]) -> list[Body]:

@@ -11,12 +11,15 @@ from mainstem.model.errors import MainstemError
 from mainstem.protocols.kafka.errors import code_of
 from mainstem.protocols.kafka.handlers.configs import describe_options
 from mainstem.protocols.kafka.handlers.requests import Body, Call, Served
+from mainstem.protocols.kafka.handlers.throttles import Throttles
 from mainstem.protocols.kafka.mapping import NODE_ID, REPLICATION_FACTOR
 from mainstem.protocols.kafka.session import KafkaSettings
 from mainstem.wire.kafka import ZERO_UUID, ApiKey, ErrorCode
 
 DEFAULT = -1
 TOPIC_STATES_FROM = 6
+STRICT_CREATION_FROM, STRICT_DELETION_FROM, STRICT_EXPANSION_FROM = 6, 5, 3
+"""From here on a client understands that a change was refused because it makes too many (KIP-599)."""
 
 
 class RefusedWish(Exception):
@@ -30,8 +33,9 @@ class RefusedWish(Exception):
 class TopicHandlers:
     """CreateTopics, DeleteTopics, CreatePartitions."""
 
-    def __init__(self, broker: Broker, settings: KafkaSettings) -> None:
+    def __init__(self, broker: Broker, settings: KafkaSettings, throttles: Throttles) -> None:
         self._topics = broker.topics
+        self._throttles = throttles
         self._partitions_default = settings.partitions_default
 
     def apis(self) -> dict[int, Served]:
@@ -41,6 +45,16 @@ class TopicHandlers:
             ApiKey.DELETE_TOPICS: Served(self.delete_topics, 1, 6),
             ApiKey.CREATE_PARTITIONS: Served(self.create_partitions, 0, 3),
         }
+
+    def _charge(self, call: Call, partitions: int, strict_from: int) -> None:
+        """A change of so many partitions is about to be made. Raises RefusedWish where that is one too many."""
+        allowance = self._throttles.mutations(call.connection.user, call.client_id)
+        if allowance is None:
+            return
+        may = allowance.take(partitions, is_strict=call.version >= strict_from)
+        self._throttles.throttle(call.reply, allowance.wait_s())
+        if not may:
+            raise RefusedWish(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded.")
 
     # Create
 
@@ -58,6 +72,7 @@ class TopicHandlers:
                     self._topics.check_create(wish)
                     results[topic.name] = _created(wish)
                 else:
+                    self._charge(call, wish.partitions, STRICT_CREATION_FROM)
                     results[topic.name] = {}
                     wishes.append(wish)
             except RefusedWish as refusal:
@@ -108,9 +123,9 @@ class TopicHandlers:
             asked = [(name, ZERO_UUID) for name in call.body.topic_names]
         else:
             asked = [(state.name, state.topic_id) for state in call.body.topics]
-        return {"responses": [await self._delete(name, topic_id) for name, topic_id in asked]}
+        return {"responses": [await self._delete(call, name, topic_id) for name, topic_id in asked]}
 
-    async def _delete(self, name: str | None, topic_id: Any) -> Body:
+    async def _delete(self, call: Call, name: str | None, topic_id: Any) -> Body:
         def answer(code: int, message: str | None = None) -> Body:
             return {"name": name, "topic_id": topic_id, "error_code": code, "error_message": message}
 
@@ -121,7 +136,10 @@ class TopicHandlers:
             code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return answer(code)
         try:
+            self._charge(call, len(topic.logs), STRICT_DELETION_FROM)
             await self._topics.delete(topic)
+        except RefusedWish as refusal:
+            return answer(refusal.code, str(refusal))
         except MainstemError as error:
             return answer(code_of(error), str(error))
         name, topic_id = topic.name, topic.id
@@ -137,6 +155,10 @@ class TopicHandlers:
             try:
                 if any(list(assignment.broker_ids) != [NODE_ID] for assignment in topic.assignments or ()):
                     raise RefusedWish(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The one broker has the id {NODE_ID}.")
+                if not call.body.validate_only:
+                    have = self._topics.named().get(topic.name)
+                    added = topic.count - (len(have.logs) if have is not None else 0)
+                    self._charge(call, max(added, 0), STRICT_EXPANSION_FROM)
                 await self._topics.expand(topic.name, topic.count, dry_run=call.body.validate_only)
             except RefusedWish as refusal:
                 code, message = refusal.code, str(refusal)
