@@ -118,6 +118,19 @@ class Topics:
             if not dry_run:
                 await self._commit(change)
 
+    async def alter(
+        self, name: str, partitions: int | None, revise: Callable[[dict[str, str]], Mapping[str, str]]
+    ) -> None:
+        """Both by one commit; None, or as many partitions as there are: the configuration alone."""
+        async with self._lane:
+            topic = self._catalog.topic(name)
+            configs = revise(dict(topic.configs))
+            if partitions in (None, len(topic.logs)):
+                if configs != topic.configs:
+                    await self._commit(self._catalog.decide_configure(topic, configs))
+            elif partitions is not None:
+                await self._commit(self._catalog.decide_alter(topic, partitions, configs))
+
     def _current(self, topic: Topic) -> Topic:
         """The topic as it is by now; another one of the same name is not meant."""
         current = self._catalog.by_id.get(topic.id)

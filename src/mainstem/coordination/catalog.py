@@ -180,6 +180,14 @@ class Catalog:
         config = log_config(configs)
         return Change([ConfigureLog(log, config) for log in topic.logs], [_put_topic(topic.entry(configs=configs))])
 
+    def decide_alter(self, topic: Topic, partitions: int, configs: Mapping[str, str]) -> Change:
+        """More partitions and another configuration at once."""
+        configured = self.decide_configure(topic, configs)
+        altered = Topic(topic.entry(configs=configs))
+        expanded = self.decide_expand(altered, partitions)
+        # The later entry of the topic holds both.
+        return Change(configured.logs + expanded.logs, expanded.state)
+
     # Effects
 
     def replay(self, key: bytes, value: bytes | None) -> None:

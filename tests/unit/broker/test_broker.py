@@ -1,12 +1,13 @@
 """Administration through the broker: what is answered is durable, and a new broker on the same log knows it."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
-from mainstem.broker.errors import InvalidPartitionCount, TopicExists, UnknownTopic
+from mainstem.broker.errors import InvalidPartitionCount, InvalidTopicConfig, TopicExists, UnknownTopic
 from mainstem.broker.log import Append, Commit, Committed, Edge
 from mainstem.broker.topics import NewTopic, Topic
 from mainstem.storage.memory.engine import MemoryEngine
@@ -87,3 +88,27 @@ async def test_expanding_and_configuring(broker: Broker) -> None:
     assert type(refusal).__name__ == "BatchTooLarge"
     (outcome,) = await broker.topics.create([NewTopic("a", 1)])
     assert isinstance(outcome, TopicExists)
+
+
+@with_engine
+async def test_partitions_and_configuration_change_by_one_commit(engine: MemoryEngine) -> None:
+    broker = await Broker.open(engine, LoopClock())
+    await broker.topics.create([NewTopic("t", 1, {"retention.ms": "1000"})])
+    changes: list[int] = []
+    alter = engine.alter
+
+    def counted(logs: Any, state: Any = ()) -> Any:
+        changes.append(len(logs))
+        return alter(logs, state)
+
+    engine.alter = counted  # type: ignore[method-assign]
+    await broker.topics.alter("t", 3, lambda config: config | {"max.message.bytes": "5000"})
+    assert changes == [3], "one log configured, two created"
+    await broker.topics.alter("t", 3, lambda config: config)
+    assert len(changes) == 1, "nothing changed, nothing written"
+    with pytest.raises(InvalidPartitionCount):
+        await broker.topics.alter("t", 2, lambda config: config | {"max.message.bytes": "6000"})
+    with pytest.raises(InvalidTopicConfig):
+        await broker.topics.alter("t", 5, lambda config: config | {"unheard.of": "1"})
+    again = (await Broker.open(engine, LoopClock())).topics.get("t")
+    assert (len(again.logs), again.configs) == (3, {"retention.ms": "1000", "max.message.bytes": "5000"})

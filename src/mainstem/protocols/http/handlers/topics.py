@@ -98,17 +98,11 @@ class TopicHandlers:
         """Add partitions, change the configuration. What is not named stays as it is."""
         name, change = call.path.name, call.content
         changes = config_changes(change.config)
-        grows = change.partitions not in (None, len(self._topics.get(name).logs))
 
         def revise(config: dict[str, str]) -> dict[str, str]:
             return {key: value for key, value in {**config, **changes}.items() if value is not None}
 
-        # Two changes of the log: so each is tried before the first is made.
-        for dry_run in (True, False):
-            if grows:
-                await self._topics.expand(name, change.partitions, dry_run=dry_run)
-            if changes:
-                await self._topics.configure(name, revise, dry_run=dry_run)
+        await self._topics.alter(name, change.partitions, revise)
         return await self._describe(self._topics.get(name), PartitionsQuery())
 
     async def delete_topic(self, call: Call) -> None:
