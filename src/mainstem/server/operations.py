@@ -13,6 +13,7 @@ from prometheus_client import ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from mainstem import compiled
+from mainstem.server.request_meters import RequestMeter, RequestMeters
 from mainstem.transport.address import Address
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class ServerOperations:
         self._data_directory = str(data_directory.absolute())
         self._version = version("mainstem")
         self._process = ProcessCollector(registry=None)
+        self._requests = RequestMeters()
 
     def version(self) -> str:
         """Of this program."""
@@ -69,10 +71,15 @@ class ServerOperations:
         measure: Callable[[], dict[str, float]] | None = getattr(self.engine, "metrics", None)
         return {} if measure is None else measure()
 
+    def request_meter(self, protocol: str, operation: str) -> RequestMeter:
+        """Where an adapter counts its requests of one kind."""
+        return self._requests.meter(protocol, operation)
+
     def measure(self) -> Iterable[Metric]:
         """All measurements, now. Read where they are kept: counting costs an addition, and no lock."""
         yield from self._process.collect()
         yield from self._listeners()
+        yield from self._requests.measure()
         yield from self._engine()
         info = GaugeMetricFamily("mainstem_info", "Version of the broker", labels=["version"])
         info.add_metric([self._version], 1)

@@ -18,6 +18,7 @@ from mainstem.protocols.kafka.handlers.requests import Requests, Served
 from mainstem.protocols.kafka.handlers.throttles import Throttles
 from mainstem.protocols.kafka.mapping import Endpoint
 from mainstem.protocols.kafka.session import KafkaSession, KafkaSettings
+from mainstem.server.request_meters import RequestMeters
 from mainstem.storage.contract import Engine
 from mainstem.transport.session import Wake
 from mainstem.wire.kafka import ApiKey, encode_request
@@ -146,6 +147,8 @@ def opener(stub: StubBroker) -> Callable[[Wake], KafkaSession]:
     served: dict[int, Served] = {key: cluster.apis()[key] for key in sync}
     cluster.announce(served)
 
+    meters = RequestMeters()
+
     def open_session(wake: Wake) -> KafkaSession:
         # What a client has used up is its own, in each conversation.
         requests = Requests(
@@ -154,6 +157,7 @@ def opener(stub: StubBroker) -> Callable[[Wake], KafkaSession]:
             served,
             spawn=lambda work: work.close(),
             throttles=Throttles(broker),
+            meter=lambda operation: meters.meter("kafka", operation),
         )
         return KafkaSession(wake, SETTINGS, requests.handle)
 

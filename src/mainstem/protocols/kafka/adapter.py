@@ -36,7 +36,7 @@ from mainstem.protocols.kafka.handlers.transaction_listing import TransactionLis
 from mainstem.protocols.kafka.handlers.transactions import TransactionHandlers
 from mainstem.protocols.kafka.handlers.users import UserHandlers
 from mainstem.protocols.kafka.mapping import Endpoint, Store
-from mainstem.protocols.kafka.session import KafkaSession, KafkaSettings
+from mainstem.protocols.kafka.session import KafkaSession, KafkaSettings, Meter
 
 NAME = "kafka"
 DEFAULT_PORT = 9092
@@ -54,6 +54,9 @@ class Operations(Protocol):
 
     def storage(self) -> Mapping[str, float]:
         """Measurements of the storage engine."""
+
+    def request_meter(self, protocol: str, operation: str) -> Meter:
+        """What counts requests of one kind."""
 
 
 class SettingsUnusable(ValueError):
@@ -152,6 +155,7 @@ class KafkaAdapter:
             served,
             spawn or self._spawn_task,
             self._throttles,
+            lambda operation: operations.request_meter(NAME, operation),
             admits_anybody=settings.user is None,
         )
 

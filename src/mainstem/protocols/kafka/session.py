@@ -103,10 +103,19 @@ class Allowance(Protocol):
         """So many bytes are about to be given; whether they may."""
 
 
+class Meter(Protocol):
+    """What counts requests of one kind."""
+
+    clock: Callable[[], float]
+
+    def answered(self, begun: float, throttle_ms: int) -> None:
+        """A request that began then is answered, and its client was told to wait so long."""
+
+
 class Reply:
     """The place of one response in the order of a connection. Filled exactly once."""
 
-    __slots__ = ("_hurry", "_parts", "_session", "allowance", "release", "size", "throttle_ms")
+    __slots__ = ("_hurry", "_parts", "_session", "allowance", "begun", "meter", "release", "size", "throttle_ms")
 
     def __init__(self, session: KafkaSession, size: int) -> None:
         self._session = session
@@ -120,6 +129,8 @@ class Reply:
         """How long the client is told to wait before it asks again."""
         self.allowance: Allowance | None = None
         """What the response may cost, where that is limited."""
+        self.meter: Meter | None = None
+        self.begun = 0.0
 
     def on_drain(self, hurry: Callable[[], None]) -> None:
         """Said by a handler that waits for something other than the disk: how to make it answer now."""
@@ -136,6 +147,8 @@ class Reply:
         """The response, with its size in front; nothing where the client asked for none."""
         assert self._parts is None, "answered twice"
         self._parts = parts
+        if self.meter is not None:
+            self.meter.answered(self.begun, self.throttle_ms)
         self._session.answered()
 
     def refuse(self) -> None:

@@ -8,12 +8,16 @@ from typing import Any
 from mainstem.broker.broker import Broker
 from mainstem.protocols.kafka.adapter import KafkaAdapter
 from mainstem.protocols.kafka.session import KafkaSettings
+from mainstem.server.request_meters import RequestMeter, RequestMeters
 from mainstem.wire.kafka import ApiKey, decode_response, encode_request
 from mainstem.wire.record_batch import Record, encode_batch
 from tests.unit.broker.brokers import with_broker
 
 
 class Operations:
+    def __init__(self) -> None:
+        self._meters = RequestMeters()
+
     def advertised(self) -> dict[str, list[str]]:
         return {"kafka": ["broker.example:9092"]}
 
@@ -22,6 +26,9 @@ class Operations:
 
     def storage(self) -> dict[str, float]:
         return {"groups": 7.0}
+
+    def request_meter(self, protocol: str, operation: str) -> RequestMeter:
+        return self._meters.meter(protocol, operation)
 
 
 class Client:

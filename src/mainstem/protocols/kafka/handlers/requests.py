@@ -12,7 +12,7 @@ from mainstem.model.errors import PeerError
 from mainstem.protocols.kafka.handlers.fetch import FetchHandler
 from mainstem.protocols.kafka.handlers.produce import ProduceHandler
 from mainstem.protocols.kafka.handlers.throttles import Throttles
-from mainstem.protocols.kafka.session import ConnectionState, Reply
+from mainstem.protocols.kafka.session import ConnectionState, Meter, Reply
 from mainstem.wire.kafka import ApiKey, ErrorCode, api_of, decode_request, decode_request_header, encode_response
 from mainstem.wire.kafka.schema import Versions
 
@@ -41,6 +41,10 @@ Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
 """Runs a coroutine to its end, on the broker's thread."""
 
 
+MeterOf: TypeAlias = Callable[[str], Meter]
+"""What counts the requests of an API."""
+
+
 class Served(NamedTuple):
     """An API and the versions that are served of it."""
 
@@ -64,6 +68,7 @@ class Requests:
         served: Mapping[int, Served],
         spawn: Spawn,
         throttles: Throttles,
+        meter: MeterOf,
         admits_anybody: bool = True,
     ) -> None:
         self._produce = produce.handle
@@ -71,12 +76,17 @@ class Requests:
         self._served = served
         self._spawn = spawn
         self._throttles = throttles
+        self._meters = {key: meter(api_of(key).name) for key in (ApiKey.PRODUCE, ApiKey.FETCH, *served)}
         self._admits_anybody = admits_anybody
 
     def handle(self, request: memoryview, reply: Reply, connection: ConnectionState) -> None:
         """Deal with a request; one that cannot be understood closes its connection, as in Kafka."""
         try:
             key = (request[0] << 8) | request[1]
+            meter = self._meters.get(key)
+            if meter is not None:
+                reply.meter = meter
+                reply.begun = meter.clock()
             if not (self._admits_anybody or connection.is_admitted or key in BEFORE_ADMISSION):
                 log.info("a client that did not authenticate is refused")
                 reply.refuse()

@@ -1,0 +1,66 @@
+"""How many requests there were of each kind, and how long they took.
+
+A request costs two looks at the clock and a few additions; what operators see is put together when they ask.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections.abc import Iterable
+
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+
+BOUNDS_S = (0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+LABELS = ("protocol", "operation")
+
+
+class RequestMeter:
+    """Of one kind of request."""
+
+    __slots__ = ("answers", "clock", "seconds", "throttle_ms")
+
+    def __init__(self) -> None:
+        self.clock = time.perf_counter
+        """What `begun` is read from."""
+        self.answers = [0] * (len(BOUNDS_S) + 1)
+        """By how long they took."""
+        self.seconds = 0.0
+        self.throttle_ms = 0
+
+    def answered(self, begun: float, throttle_ms: int) -> None:
+        """A request that began then is answered now, and its client was told to wait so long."""
+        elapsed = self.clock() - begun
+        self.seconds += elapsed
+        self.answers[bisect_left(BOUNDS_S, elapsed)] += 1
+        if throttle_ms:
+            self.throttle_ms += throttle_ms
+
+
+class RequestMeters:
+    """Of all kinds, by protocol and operation."""
+
+    def __init__(self) -> None:
+        self._meters: dict[tuple[str, str], RequestMeter] = {}
+
+    def meter(self, protocol: str, operation: str) -> RequestMeter:
+        """The one of this operation."""
+        return self._meters.setdefault((protocol, operation), RequestMeter())
+
+    def measure(self) -> Iterable[Metric]:
+        """Of what was asked for at least once."""
+        took = HistogramMetricFamily("mainstem_request_seconds", "Time from a request to its answer", labels=LABELS)
+        throttled = CounterMetricFamily(
+            "mainstem_request_throttle_seconds", "Time that clients were told to wait", labels=LABELS
+        )
+        for labels, meter in self._meters.items():
+            if not any(meter.answers):
+                continue
+            count, buckets = 0, []
+            for bound, answers in zip((*map(str, BOUNDS_S), "+Inf"), meter.answers, strict=True):
+                count += answers
+                buckets.append((bound, count))
+            took.add_metric(labels, buckets, meter.seconds)
+            throttled.add_metric(labels, meter.throttle_ms / 1000)
+        yield took
+        yield throttled
