@@ -5,6 +5,8 @@ For everything but the hottest few messages, which their adapter reads by hand.
 
 from mainstem.wire.kafka.api_keys import ApiKey
 from mainstem.wire.kafka.apis import APIS, api_of
+from mainstem.wire.kafka.codec import element_encoder
+from mainstem.wire.kafka.encoding import Encoded
 from mainstem.wire.kafka.error_codes import RETRIABLE, ErrorCode, is_retriable
 from mainstem.wire.kafka.messages import (
     RequestHeader,
@@ -24,6 +26,7 @@ __all__ = [
     "ZERO_UUID",
     "Api",
     "ApiKey",
+    "Encoded",
     "ErrorCode",
     "Message",
     "RequestHeader",
@@ -31,6 +34,7 @@ __all__ = [
     "decode_request",
     "decode_request_header",
     "decode_response",
+    "element_encoder",
     "encode_request",
     "encode_response",
     "is_retriable",

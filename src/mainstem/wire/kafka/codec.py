@@ -9,9 +9,9 @@ from typing import Any
 
 from mainstem.wire.errors import UnknownMessage
 from mainstem.wire.kafka.decoding import Read, struct_reader
-from mainstem.wire.kafka.encoding import Write, struct_writer
+from mainstem.wire.kafka.encoding import Write, field_writer, struct_writer
 from mainstem.wire.kafka.reader import ELEMENTS_MAX, Buffer, Reader
-from mainstem.wire.kafka.schema import Message
+from mainstem.wire.kafka.schema import Field, Message
 
 
 def decode_message(
@@ -39,6 +39,20 @@ def encoder(message: Message, version: int) -> Write:
     """Writes one message in this version."""
     _check_version(message, version)
     return struct_writer(message.schema, version, message.is_flexible(version))
+
+
+@functools.cache
+def element_encoder(message: Message, path: str, version: int, *, whole: bool = False) -> Write:
+    """Writes one element of an array within the message, or the whole array; `path` has its name behind those around it."""
+    _check_version(message, version)
+    schema, is_flexible = message.schema, message.is_flexible(version)
+    field: Field | None = None
+    for name in path.split("."):
+        (field,) = (field for field in schema.fields if field.name == name)
+        assert field.is_array and field.struct is not None, f"{path} is not an array of structs"  # noqa: PT018
+        schema = field.struct
+    assert field is not None
+    return field_writer(field, version, is_flexible) if whole else struct_writer(schema, version, is_flexible)
 
 
 def _check_version(message: Message, version: int) -> None:

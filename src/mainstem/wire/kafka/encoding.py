@@ -16,6 +16,12 @@ Write: TypeAlias = Callable[[bytearray, Any], None]
 ABSENT, PRESENT = INT8.pack(-1), INT8.pack(1)
 
 
+class Encoded(bytes):
+    """An array or a struct that was written before: taken as it is where one of the same version is due."""
+
+    __slots__ = ()
+
+
 def struct_writer(schema: StructSchema, version: int, is_flexible: bool) -> Write:
     """Writes one struct, given as such or as a dict, in this version."""
     steps = [_write_step(run, version, is_flexible) for run in runs(schema, version)]
@@ -26,6 +32,9 @@ def struct_writer(schema: StructSchema, version: int, is_flexible: bool) -> Writ
     def write(out: bytearray, value: Any) -> None:
         if type(value) is dict:
             value = new(**value)
+        elif type(value) is Encoded:
+            out += value
+            return
         for step in steps:
             step(out, value)
 
@@ -49,7 +58,7 @@ def _write_step(run: list[Field], version: int, is_flexible: bool) -> Write:
 
         return write_fixed
 
-    write = _field_writer(first, version, is_flexible)
+    write = field_writer(first, version, is_flexible)
 
     def write_one(out: bytearray, value: Any) -> None:
         write(out, get(value))
@@ -57,7 +66,8 @@ def _write_step(run: list[Field], version: int, is_flexible: bool) -> Write:
     return write_one
 
 
-def _field_writer(field: Field, version: int, is_flexible: bool) -> Write:
+def field_writer(field: Field, version: int, is_flexible: bool) -> Write:
+    """Writes one field: an array with its length."""
     is_nullable = is_nullable_in(field, version)
     if field.is_array:
         return _array_writer(field, version, is_flexible, is_nullable)
@@ -75,6 +85,9 @@ def _array_writer(field: Field, version: int, is_flexible: bool, is_nullable: bo
         write_element = _primitive_writer(field, is_flexible, is_nullable=False)
 
     def write(out: bytearray, value: Sequence[Any] | None) -> None:
+        if type(value) is Encoded:
+            out += value
+            return
         assert value is not None or is_nullable, f"{name} cannot be null"
         _write_length(out, -1 if value is None else len(value), is_flexible, INT32)
         for element in value or ():
@@ -141,7 +154,7 @@ def _tag_section_writer(schema: StructSchema, version: int) -> Write:
 
     defaults = schema.type()
     writers = [
-        (tag, operator.attrgetter(field.name), getattr(defaults, field.name), _field_writer(field, version, True))
+        (tag, operator.attrgetter(field.name), getattr(defaults, field.name), field_writer(field, version, True))
         for tag, field in tagged
     ]
 

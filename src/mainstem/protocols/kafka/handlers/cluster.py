@@ -10,16 +10,16 @@ from mainstem.broker.topics import NewTopic, Topic
 from mainstem.model.errors import MainstemError
 from mainstem.protocols.kafka.errors import code_of
 from mainstem.protocols.kafka.handlers.requests import Body, Call, Served, announced
+from mainstem.protocols.kafka.handlers.topic_descriptions import TopicDescriptions, describe_partition
 from mainstem.protocols.kafka.mapping import (
     CLUSTER_OPERATIONS,
-    LEADER_EPOCH,
     NODE_ID,
     NOT_ASKED,
     TOPIC_OPERATIONS,
     Advertised,
 )
 from mainstem.protocols.kafka.session import KafkaSettings
-from mainstem.wire.kafka import ZERO_UUID, ApiKey, ErrorCode
+from mainstem.wire.kafka import ZERO_UUID, ApiKey, Encoded, ErrorCode
 
 NAMES_OPTIONAL_FROM = 12
 AUTO_CREATION_SAID_FROM = 4
@@ -42,6 +42,7 @@ class ClusterHandlers:
         self._settings = settings
         self._advertised = advertised
         self._served: Mapping[int, Served] = {}
+        self._descriptions = TopicDescriptions()
 
     def apis(self) -> dict[int, Served]:
         """By key."""
@@ -84,8 +85,9 @@ class ClusterHandlers:
         may_create = self._settings.auto_create_topics and (
             version < AUTO_CREATION_SAID_FROM or body.allow_auto_topic_creation
         )
+        topics: list[Body | Encoded]
         if body.topics is None or (version == 0 and not body.topics):
-            topics = [_describe(topic, operations) for topic in self._topics.named().values()]
+            topics = [self._describe(topic, version, operations) for topic in self._topics.named().values()]
         else:
             topics = [await self._describe_asked(asked, may_create, version, operations) for asked in body.topics]
         return {
@@ -98,13 +100,16 @@ class ClusterHandlers:
             ),
         }
 
-    async def _describe_asked(self, asked: Any, may_create: bool, version: int, operations: int) -> Body:
+    def _describe(self, topic: Topic, version: int, operations: int) -> Encoded:
+        return self._descriptions.of(topic, version, operations, self._topics.by_id.values())
+
+    async def _describe_asked(self, asked: Any, may_create: bool, version: int, operations: int) -> Body | Encoded:
         if asked.name is None or asked.topic_id != ZERO_UUID:
             topic = self._topics.by_id.get(asked.topic_id)
             if topic is None:
                 name = None if version >= NAMES_OPTIONAL_FROM else ""
                 return {"error_code": ErrorCode.UNKNOWN_TOPIC_ID, "name": name, "topic_id": asked.topic_id}
-            return _describe(topic, operations)
+            return self._describe(topic, version, operations)
         topic = self._topics.named().get(asked.name)
         if topic is None and may_create:
             try:
@@ -113,7 +118,7 @@ class ClusterHandlers:
                 return {"error_code": code_of(error), "name": asked.name}
         if topic is None:
             return {"error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "name": asked.name}
-        return _describe(topic, operations)
+        return self._describe(topic, version, operations)
 
     # The others
 
@@ -151,13 +156,13 @@ class ClusterHandlers:
                 topics.append({"error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "name": name})
                 continue
             first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
-            described = _describe(topic, TOPIC_OPERATIONS)
             # Kafka's own clients take these lists for granted, empty where no leader was ever lost.
             partitions = [
-                partition | {"eligible_leader_replicas": [], "last_known_elr": []}
-                for partition in described["partitions"][first : first + left]
+                describe_partition(index) | {"eligible_leader_replicas": [], "last_known_elr": []}
+                for index in range(first, min(first + left, len(topic.logs)))
             ]
             left -= len(partitions)
+            described = {"name": name, "topic_id": topic.id, "topic_authorized_operations": TOPIC_OPERATIONS}
             topics.append(described | {"partitions": partitions})
             after = first + len(partitions)
             if after < len(topic.logs):
@@ -176,24 +181,3 @@ class ClusterHandlers:
         if call.version < COORDINATOR_LISTS_FROM:
             return place
         return {"coordinators": [place | {"key": key} for key in body.coordinator_keys]}
-
-
-def _describe(topic: Topic, operations: int) -> Body:
-    return {
-        "error_code": ErrorCode.NONE,
-        "name": topic.name,
-        "topic_id": topic.id,
-        "is_internal": False,
-        "partitions": [
-            {
-                "error_code": ErrorCode.NONE,
-                "partition_index": index,
-                "leader_id": NODE_ID,
-                "leader_epoch": LEADER_EPOCH,
-                "replica_nodes": (NODE_ID,),
-                "isr_nodes": (NODE_ID,),
-            }
-            for index in range(len(topic.logs))
-        ],
-        "topic_authorized_operations": operations,
-    }
