@@ -7,9 +7,8 @@
     producers     identities of idempotent producers
     groups        members that share partitions, and how far they have come
     share_groups  members that take records one by one, over subscriptions
-    client_quotas limits of clients
-    scram_users   who may connect, beside those of the settings
     transactions  batches and offsets that count together
+    scram_users, client_quotas, client_metrics   what administrators set for clients
 
 Publishing and reading are the engine's own methods, not wrapped: on the hot path a call costs as much as a check.
 """
@@ -19,6 +18,7 @@ from __future__ import annotations
 import base64
 import os
 
+from mainstem.broker.client_metrics import ClientMetrics
 from mainstem.broker.client_quotas import ClientQuotas
 from mainstem.broker.clock import Clock
 from mainstem.broker.directed_groups import DirectedGroups
@@ -49,6 +49,7 @@ class Broker:
         self.transactions = Transactions(engine, clock, self.producers, self.groups, catalog.by_id)
         self.scram_users = ScramUsers(engine)
         self.client_quotas = ClientQuotas(engine)
+        self.client_metrics = ClientMetrics(engine)
         self.publish = engine.commit
         self.read = engine.read
         self.find = engine.offset_at
@@ -77,4 +78,5 @@ class Broker:
         await broker.transactions.load()
         await broker.scram_users.load()
         await broker.client_quotas.load()
+        await broker.client_metrics.load()
         return broker

@@ -36,6 +36,10 @@ class GroupConfigs:
         for key, value in (await self._engine.load(SCOPE)).entries.items():
             self._replay(key.decode(), _decode(value))
 
+    def names(self) -> list[str]:
+        """Groups for which something was set."""
+        return sorted(name for name, configs in self._configs.items() if configs)
+
     def get(self, name: str) -> Mapping[str, str]:
         """What was set for a group."""
         return self._configs.get(name, {})

@@ -60,6 +60,14 @@ class Topics:
         """Whether such a topic could be created now. Raises kinds of TopicError."""
         self._catalog.check_create(wish)
 
+    def broker_configs(self, name: str) -> Mapping[str, str]:
+        """What was set of a node, or by the empty name of all, while the broker ran."""
+        return self._catalog.broker_configs.get(name, {})
+
+    def defaults(self) -> Mapping[str, str]:
+        """What of that holds for topics that do not say otherwise, by the names of topic configurations."""
+        return self._catalog.topic_defaults
+
     # Changes
 
     async def create(self, wishes: Sequence[NewTopic]) -> list[Topic | MainstemError]:
@@ -115,6 +123,15 @@ class Topics:
         async with self._lane:
             topic = self._catalog.topic(name)
             change = self._catalog.decide_configure(topic, revise(dict(topic.configs)))
+            if not dry_run:
+                await self._commit(change)
+
+    async def configure_broker(
+        self, name: str, revise: Callable[[dict[str, str]], Mapping[str, str]], *, dry_run: bool = False
+    ) -> None:
+        """Replace what was set of a node, or by the empty name of all, by what `revise` makes of it."""
+        async with self._lane:
+            change = self._catalog.decide_broker_config(name, revise(dict(self.broker_configs(name))))
             if not dry_run:
                 await self._commit(change)
 

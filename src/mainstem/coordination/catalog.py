@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from mainstem.coordination.broker_config import CLUSTER, check_broker_config, topic_defaults
 from mainstem.coordination.errors import InvalidPartitionCount, InvalidTopicName, TopicExists, UnknownTopic
 from mainstem.coordination.topic_config import check_topic_config, log_config
-from mainstem.storage.contract import ConfigureLog, CreateLog, DeleteLog, LogChange, Mutation
+from mainstem.storage.contract import ConfigureLog, CreateLog, DeleteLog, LogChange, LogConfig, Mutation
 
 SCOPE = "catalog"
 DEFAULT_NAMESPACE = "default"
@@ -26,6 +27,7 @@ PARTITIONS_MAX = 100_000
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _TOPIC_PREFIX = b"topic/"
+_BROKER_PREFIX = b"broker_config/"
 _CLUSTER_KEY = b"cluster"
 _NEXT_LOG_KEY = b"next_log"
 
@@ -46,9 +48,20 @@ CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 class Topic:
     """A topic, ready for use. Never changed: another one takes its place."""
 
-    __slots__ = ("codec", "configs", "id", "is_compacted", "is_rewritten", "is_stamped", "logs", "name", "namespace")
+    __slots__ = (
+        "codec",
+        "configs",
+        "effective",
+        "id",
+        "is_compacted",
+        "is_rewritten",
+        "is_stamped",
+        "logs",
+        "name",
+        "namespace",
+    )
 
-    def __init__(self, entry: TopicEntry) -> None:
+    def __init__(self, entry: TopicEntry, defaults: Mapping[str, str] = {}) -> None:
         self.namespace = entry.namespace
         self.name = entry.name
         self.id = uuid.UUID(bytes=entry.id)
@@ -56,12 +69,14 @@ class Topic:
         """The log of each partition."""
         self.configs: Mapping[str, str] = entry.configs
         """What was set, as it was written; everything else has its default."""
-        self.is_stamped = entry.configs.get("message.timestamp.type") == "LogAppendTime"
+        effective = self.effective = {**defaults, **entry.configs}
+        """The same, with what holds for all topics."""
+        self.is_stamped = effective.get("message.timestamp.type") == "LogAppendTime"
         """Whether records get the time of their arrival."""
-        self.codec = CODECS.get(entry.configs.get("compression.type", "producer"))
+        self.codec = CODECS.get(effective.get("compression.type", "producer"))
         """How records are compressed; None: as their producer did."""
         self.is_rewritten = self.is_stamped or self.codec is not None
-        self.is_compacted = "compact" in entry.configs.get("cleanup.policy", "")
+        self.is_compacted = "compact" in effective.get("cleanup.policy", "")
 
     def entry(self, *, logs: tuple[int, ...] | None = None, configs: Mapping[str, str] | None = None) -> TopicEntry:
         """As stored, with something replaced."""
@@ -92,6 +107,7 @@ class Change(NamedTuple):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_topic = msgspec.msgpack.Decoder(TopicEntry).decode
+_decode_configs = msgspec.msgpack.Decoder(dict[str, str]).decode
 _decode_number = msgspec.msgpack.Decoder(int).decode
 
 
@@ -102,6 +118,10 @@ class Catalog:
         self.namespaces: dict[str, dict[str, Topic]] = {DEFAULT_NAMESPACE: {}}
         self.by_id: dict[uuid.UUID, Topic] = {}
         self.cluster_id = ""
+        self.broker_configs: dict[str, dict[str, str]] = {}
+        """By node, and by the empty name for all, what was set while the broker ran."""
+        self.topic_defaults: dict[str, str] = {}
+        """What that means for topics, by the names that topics have for it."""
         self._next_log = 1
         self._plain_names: dict[tuple[str, str], str] = {}
 
@@ -131,7 +151,7 @@ class Catalog:
         next_log = self._next_log
         for wish in wishes:
             self.check_create(wish)
-            config = log_config(wish.configs)
+            config = self._log_config(wish.configs)
             logs = tuple(range(next_log, next_log + wish.partitions))
             next_log += wish.partitions
             changes += [CreateLog(log, config) for log in logs]
@@ -167,7 +187,7 @@ class Catalog:
         _check_partitions(partitions)
         first = self._next_log
         added = tuple(range(first, first + partitions - len(topic.logs)))
-        config = log_config(topic.configs)
+        config = self._log_config(topic.configs)
         state = [
             _put_topic(topic.entry(logs=topic.logs + added)),
             Mutation(SCOPE, _NEXT_LOG_KEY, _encode(added[-1] + 1)),
@@ -177,16 +197,32 @@ class Catalog:
     def decide_configure(self, topic: Topic, configs: Mapping[str, str]) -> Change:
         """Another configuration, as a whole."""
         check_topic_config(configs)
-        config = log_config(configs)
+        config = self._log_config(configs)
         return Change([ConfigureLog(log, config) for log in topic.logs], [_put_topic(topic.entry(configs=configs))])
 
     def decide_alter(self, topic: Topic, partitions: int, configs: Mapping[str, str]) -> Change:
         """More partitions and another configuration at once."""
         configured = self.decide_configure(topic, configs)
-        altered = Topic(topic.entry(configs=configs))
+        altered = Topic(topic.entry(configs=configs), self.topic_defaults)
         expanded = self.decide_expand(altered, partitions)
         # The later entry of the topic holds both.
         return Change(configured.logs + expanded.logs, expanded.state)
+
+    def decide_broker_config(self, name: str, configs: Mapping[str, str]) -> Change:
+        """Another configuration of a node, or of all, as a whole. Topics without their own follow it."""
+        check_broker_config(configs)
+        revised = {**self.broker_configs, name: dict(configs)}
+        defaults = _defaults(revised)
+        changes: list[LogChange] = []
+        for topic in self.by_id.values():
+            config = log_config({**defaults, **topic.configs})
+            if config != self._log_config(topic.configs):
+                changes += [ConfigureLog(log, config) for log in topic.logs]
+        value = _encode(dict(configs)) if configs else None
+        return Change(changes, [Mutation(SCOPE, _BROKER_PREFIX + name.encode(), value)])
+
+    def _log_config(self, configs: Mapping[str, str]) -> LogConfig:
+        return log_config({**self.topic_defaults, **configs})
 
     # Effects
 
@@ -196,6 +232,8 @@ class Catalog:
             self._replay_topic(key, value)
         elif key == _NEXT_LOG_KEY and value is not None:
             self._next_log = _decode_number(value)
+        elif key.startswith(_BROKER_PREFIX):
+            self._replay_broker_config(key.removeprefix(_BROKER_PREFIX).decode(), value)
         elif key == _CLUSTER_KEY and value is not None:
             self.cluster_id = value.decode()
 
@@ -206,10 +244,25 @@ class Catalog:
             del self.by_id[gone.id]
             del self._plain_names[namespace, _plain(name)]
             return
-        topic = Topic(_decode_topic(value))
+        topic = Topic(_decode_topic(value), self.topic_defaults)
         self.namespaces.setdefault(topic.namespace, {})[topic.name] = topic
         self.by_id[topic.id] = topic
         self._plain_names[topic.namespace, _plain(topic.name)] = topic.name
+
+    def _replay_broker_config(self, name: str, value: bytes | None) -> None:
+        if value is None:
+            self.broker_configs.pop(name, None)
+        else:
+            self.broker_configs[name] = _decode_configs(value)
+        self.topic_defaults = _defaults(self.broker_configs)
+        for known in list(self.by_id.values()):
+            topic = Topic(known.entry(), self.topic_defaults)
+            self.namespaces[topic.namespace][topic.name] = self.by_id[topic.id] = topic
+
+
+def _defaults(broker_configs: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    nodes = [configs for name, configs in broker_configs.items() if name != CLUSTER]
+    return topic_defaults(broker_configs.get(CLUSTER, {}), nodes[0] if nodes else {})
 
 
 def check_topic_name(name: str) -> None:

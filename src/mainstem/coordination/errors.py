@@ -1,7 +1,7 @@
 """What cannot be done with topics, groups and producers, named by the fact.
 
 PeerError
-|-- InvalidNamePattern, InvalidQuota
+|-- InvalidNamePattern, InvalidQuota, InvalidBrokerConfig, InvalidClientMetrics
 |-- TopicError
 |   |-- UnknownTopic, TopicExists, InvalidTopicName
 |   |-- InvalidPartitionCount
@@ -29,6 +29,14 @@ class InvalidNamePattern(PeerError):
 
 class InvalidQuota(PeerError):
     """Nobody can have such a limit."""
+
+
+class InvalidBrokerConfig(PeerError):
+    """Not to be changed while the broker runs, or not to this value."""
+
+
+class InvalidClientMetrics(PeerError):
+    """Clients cannot be asked for measurements like this."""
 
 
 class TopicError(PeerError):

@@ -78,9 +78,9 @@ def _ratio(value: str) -> float:
 
 
 def _policies(value: str) -> frozenset[str]:
-    policies = frozenset(part.strip() for part in value.split(","))
-    if not policies or not policies <= {"delete", "compact"}:
-        raise ValueError("must be delete, compact or both")
+    policies = frozenset(part.strip() for part in value.split(",") if part.strip())
+    if not policies <= {"delete", "compact"}:
+        raise ValueError("must be delete, compact, both, or nothing: then all is kept")
     return policies
 
 
@@ -99,20 +99,36 @@ _OPTIONS = (
                 _one_of("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
                 "How batches are stored; producer: as they came."),
     TopicOption("delete.retention.ms", "long", "86400000", _LONG, "How long a compacted topic keeps tombstones."),
+    TopicOption("file.delete.delay.ms", "long", "60000", _LONG,
+                "How long a file outlives what is in it; here no reader ever loses one."),
     TopicOption("flush.messages", "long", str(LONG_MAX), _flush_messages, "1: sync before every acknowledgement."),
     TopicOption("flush.ms", "long", str(LONG_MAX), _LONG, "Sync in intervals, or, at its largest, never by ourselves."),
+    TopicOption("index.interval.bytes", "int", "4096", _integer(0, INT_MAX),
+                "Upper bound of what an index leaves out; ours has every batch."),
+    TopicOption("max.compaction.lag.ms", "long", str(LONG_MAX), _only(str(LONG_MAX), "compaction comes by share of dirt"),
+                "When a record must have been compacted."),
     TopicOption("max.message.bytes", "int", "1048588", _integer(MESSAGE_BYTES_MIN, INT_MAX), "Largest batch."),
     TopicOption("message.timestamp.type", "string", "CreateTime", _one_of("CreateTime", "LogAppendTime"),
                 "Whose clock stamps records."),
     TopicOption("min.cleanable.dirty.ratio", "double", "0.5", _ratio, "Share of dirt at which compaction begins."),
     TopicOption("min.compaction.lag.ms", "long", "0", _LONG, "How long a record stays uncompacted."),
     TopicOption("min.insync.replicas", "int", "1", _only("1", "there is one copy"), "Copies that must acknowledge."),
+    TopicOption("preallocate", "boolean", "false", _only("false", "no file belongs to one topic"),
+                "Whether files are made at full size."),
+    TopicOption("remote.storage.enable", "boolean", "false", _only("false", "all is local"),
+                "Whether old records move elsewhere."),
     TopicOption("retention.bytes", "long", "-1", _integer(-1, LONG_MAX), "Size above which old records go."),
     TopicOption("retention.ms", "long", "604800000", _integer(-1, LONG_MAX), "Age at which records go."),
     TopicOption("segment.bytes", "int", "1073741824", _integer(SEGMENT_BYTES_MIN, INT_MAX),
                 "Upper bound of the steps in which space is reclaimed; ours are finer."),
+    TopicOption("segment.index.bytes", "int", "10485760", _integer(4, INT_MAX),
+                "Upper bound of an index; there is none per topic."),
+    TopicOption("segment.jitter.ms", "long", "0", _LONG,
+                "Spreads the rolling of segments; here nothing rolls at once."),
     TopicOption("segment.ms", "long", "604800000", _integer(1, LONG_MAX),
                 "Upper bound of the time until records can be reclaimed; here they always can."),
+    TopicOption("unclean.leader.election.enable", "boolean", "false", _one_of("true", "false"),
+                "Whether a copy may lead that lacks records; there is one, and it lacks none."),
 )  # fmt: skip
 
 OPTIONS: Mapping[str, TopicOption] = {option.name: option for option in _OPTIONS}

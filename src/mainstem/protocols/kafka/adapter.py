@@ -13,6 +13,7 @@ from mainstem.broker.broker import Broker
 from mainstem.broker.groups import GroupRules
 from mainstem.protocols.kafka.handlers.access import AccessHandlers
 from mainstem.protocols.kafka.handlers.authentication import AuthenticationHandlers, NoAuthentication
+from mainstem.protocols.kafka.handlers.broker_settings import BrokerSettings
 from mainstem.protocols.kafka.handlers.cluster import ClusterHandlers
 from mainstem.protocols.kafka.handlers.configs import ConfigHandlers
 from mainstem.protocols.kafka.handlers.consumer_groups import ConsumerGroupHandlers
@@ -122,12 +123,13 @@ class KafkaAdapter:
         broker.directed_groups.govern(settings.group_members_max, settings.consumer_group_session_timeout_ms)
         self._throttles = Throttles(broker)
         listener = PLAINTEXT if settings.user is None else SASL_PLAINTEXT
+        told = BrokerSettings(settings, self._advertised, self._store, listener)
         cluster = ClusterHandlers(broker, settings, self._advertised)
         served: dict[int, Served] = {
             **cluster.apis(),
             **PositionHandlers(broker).apis(),
             **TopicHandlers(broker, settings, self._throttles).apis(),
-            **ConfigHandlers(broker, settings).apis(),
+            **ConfigHandlers(broker, told).apis(),
             **ProducerHandlers(broker).apis(),
             **TransactionHandlers(broker).apis(),
             **TransactionListingHandlers(broker).apis(),

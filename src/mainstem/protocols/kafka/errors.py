@@ -23,6 +23,8 @@ CODES: dict[type[BaseException], ErrorCode] = {
     model.DiskError: ErrorCode.KAFKA_STORAGE_ERROR,
     broker.InvalidNamePattern: ErrorCode.INVALID_REGULAR_EXPRESSION,
     broker.InvalidQuota: ErrorCode.INVALID_REQUEST,
+    broker.InvalidBrokerConfig: ErrorCode.INVALID_REQUEST,
+    broker.InvalidClientMetrics: ErrorCode.INVALID_CONFIG,
     broker.UnknownTopic: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     broker.TopicExists: ErrorCode.TOPIC_ALREADY_EXISTS,
     broker.InvalidTopicName: ErrorCode.INVALID_TOPIC_EXCEPTION,

@@ -99,7 +99,7 @@ class ConfigFact(msgspec.Struct, frozen=True):
     """A configuration in force."""
 
     value: str
-    source: Literal["topic", "default"]
+    source: Literal["topic", "broker", "default"]
 
 
 class TopicDocument(msgspec.Struct, frozen=True):
@@ -139,13 +139,10 @@ class PartitionDocument(msgspec.Struct, frozen=True):
 
 
 def describe_config(topic: Topic) -> dict[str, ConfigFact]:
-    """Every option, with what was set or its default."""
-    return {
-        name: ConfigFact(topic.configs[name], "topic")
-        if name in topic.configs
-        else ConfigFact(option.default, "default")
-        for name, option in OPTIONS.items()
-    }
+    """Every option, with what was set for the topic, or for all, or its default."""
+    facts = {name: ConfigFact(option.default, "default") for name, option in OPTIONS.items()}
+    facts |= {name: ConfigFact(value, "broker") for name, value in topic.effective.items()}
+    return facts | {name: ConfigFact(value, "topic") for name, value in topic.configs.items()}
 
 
 def config_changes(given: Mapping[str, Any]) -> dict[str, str | None]:

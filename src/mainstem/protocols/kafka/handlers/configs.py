@@ -1,64 +1,64 @@
-"""Describing and altering configuration."""
+"""Describing and altering configuration: of topics, of the broker and its loggers, of groups, of clients' measurements."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.broker_configs import CLUSTER, TOPIC_NAMES
+from mainstem.broker.client_metrics import METRICS_OPTIONS
 from mainstem.broker.errors import InvalidTopicConfig
 from mainstem.broker.group_configs import GROUP_OPTIONS
 from mainstem.broker.topics import OPTIONS
 from mainstem.model.errors import MainstemError
 from mainstem.protocols.kafka.errors import code_of
+from mainstem.protocols.kafka.handlers.broker_settings import BrokerSettings
+from mainstem.protocols.kafka.handlers.config_entries import (
+    DEFAULT,
+    OF_GROUP,
+    OF_LOGGER,
+    OF_METRICS,
+    Asked,
+    Source,
+    describe_cluster_configs,
+    describe_node,
+    describe_topic_options,
+    entry,
+)
+from mainstem.protocols.kafka.handlers.loggers import LEVELS, alter_loggers, describe_loggers
 from mainstem.protocols.kafka.handlers.requests import Body, Call, Served
 from mainstem.protocols.kafka.mapping import NODE_ID
-from mainstem.protocols.kafka.session import KafkaSettings
 from mainstem.wire.kafka import ApiKey, ErrorCode
 
-TOPIC_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE = 2, 4, 32
-SOURCE_TOPIC, SOURCE_STATIC, SOURCE_DEFAULT, SOURCE_GROUP = 1, 4, 5, 8
-KINDS = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6, "list": 7}
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
+"""Kinds of resources."""
 SET, DELETE, APPEND, SUBTRACT = range(4)
+ALL_KINDS_FROM = 1
+NODE = str(NODE_ID)
+
+Revise: TypeAlias = Callable[[dict[str, str]], Mapping[str, str]]
+Configure: TypeAlias = Callable[..., Awaitable[None]]
+"""Takes a name, a Revise and `dry_run`."""
 
 
-def describe_options(
-    configs: Mapping[str, str],
-    names: Collection[str] | None = None,
-    *,
-    synonyms: bool = False,
-    documented: bool = False,
-) -> list[Body]:
-    """Every topic option, with what was set or its default."""
-    described = []
-    for option in OPTIONS.values():
-        if names is not None and option.name not in names:
-            continue
-        is_set = option.name in configs
-        value = configs.get(option.name, option.default)
-        known = [{"name": option.name, "value": value, "source": SOURCE_TOPIC}] if is_set else []
-        known.append({"name": option.name, "value": option.default, "source": SOURCE_DEFAULT})
-        described.append(
-            {
-                "name": option.name,
-                "value": value,
-                "read_only": False,
-                "config_source": SOURCE_TOPIC if is_set else SOURCE_DEFAULT,
-                "is_sensitive": False,
-                "synonyms": known if synonyms else [],
-                "config_type": KINDS[option.kind],
-                "documentation": option.text if documented else None,
-            }
-        )
-    return described
+class RefusedResource(Exception):
+    """There is no such thing to describe or alter."""
+
+    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
 
 
 class ConfigHandlers:
-    """DescribeConfigs, AlterConfigs, IncrementalAlterConfigs."""
+    """DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources."""
 
-    def __init__(self, broker: Broker, settings: KafkaSettings) -> None:
+    def __init__(self, broker: Broker, settings: BrokerSettings) -> None:
         self._topics = broker.topics
         self._groups = broker.share_groups.configs
+        self._metrics = broker.client_metrics
         self._settings = settings
 
     def apis(self) -> dict[int, Served]:
@@ -67,113 +67,160 @@ class ConfigHandlers:
             ApiKey.DESCRIBE_CONFIGS: Served(self.describe_configs, 1, 4),
             ApiKey.ALTER_CONFIGS: Served(self.alter_configs, 0, 2),
             ApiKey.INCREMENTAL_ALTER_CONFIGS: Served(self.incremental_alter_configs, 0, 1),
+            ApiKey.LIST_CONFIG_RESOURCES: Served(self.list_config_resources, 0, 1),
         }
+
+    def list_config_resources(self, call: Call) -> Body:
+        """What has configurations; before version 1, of clients' measurements alone."""
+        named = {
+            TOPIC: list(self._topics.named()),
+            BROKER: [NODE],
+            LOGGER: [NODE],
+            METRICS: self._metrics.names(),
+            GROUP: self._groups.names(),
+        }
+        kinds = [METRICS] if call.version < ALL_KINDS_FROM else list(call.body.resource_types) or list(named)
+        if any(kind not in named for kind in kinds):
+            return {"error_code": ErrorCode.UNSUPPORTED_VERSION}
+        resources = [{"resource_name": name, "resource_type": kind} for kind in kinds for name in named[kind]]
+        return {"error_code": ErrorCode.NONE, "config_resources": resources}
 
     # Describe
 
     def describe_configs(self, call: Call) -> Body:
-        """Of topics, and of the broker what Kafka has a name for."""
+        """Each resource by itself."""
         return {"results": [self._describe(resource, call.body) for resource in call.body.resources]}
 
-    def _describe(self, resource: Any, asked: Any) -> Body:
+    def _describe(self, resource: Any, request: Any) -> Body:
         answer: Body = {
             "error_code": ErrorCode.NONE,
             "error_message": None,
             "resource_type": resource.resource_type,
             "resource_name": resource.resource_name,
         }
-        names = resource.configuration_keys
-        if resource.resource_type == TOPIC_RESOURCE:
-            topic = self._topics.named().get(resource.resource_name)
-            if topic is None:
-                return answer | {"error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-            answer["configs"] = describe_options(
-                topic.configs, names, synonyms=asked.include_synonyms, documented=asked.include_documentation
-            )
-        elif resource.resource_type == BROKER_RESOURCE and resource.resource_name in ("", str(NODE_ID)):
-            answer["configs"] = [
-                {
-                    "name": name,
-                    "value": value,
-                    "read_only": True,
-                    "config_source": SOURCE_STATIC,
-                    "is_sensitive": False,
-                    "config_type": KINDS[kind],
-                }
-                for name, kind, value in self._broker_options()
-                if names is None or name in names
-            ]
-        elif resource.resource_type == GROUP_RESOURCE and resource.resource_name:
-            configs = self._groups.get(resource.resource_name)
-            answer["configs"] = [
-                {
-                    "name": option.name,
-                    "value": configs.get(option.name, option.default),
-                    "read_only": False,
-                    "config_source": SOURCE_GROUP if option.name in configs else SOURCE_DEFAULT,
-                    "is_sensitive": False,
-                    "config_type": KINDS[option.kind],
-                    "documentation": option.text if asked.include_documentation else None,
-                }
-                for option in GROUP_OPTIONS.values()
-                if names is None or option.name in names
-            ]
-        else:
-            message = "Only topics, groups and the one broker have configurations here."
-            answer |= {"error_code": ErrorCode.INVALID_REQUEST, "error_message": message}
-        return answer
+        asked = Asked(resource.configuration_keys, request.include_synonyms, request.include_documentation)
+        try:
+            return answer | {"configs": self._configs(resource.resource_type, resource.resource_name, asked)}
+        except RefusedResource as refusal:
+            return answer | {"error_code": refusal.code, "error_message": refusal.message}
 
-    def _broker_options(self) -> list[tuple[str, str, str]]:
-        return [
-            ("auto.create.topics.enable", "boolean", str(self._settings.auto_create_topics).lower()),
-            ("broker.id", "int", str(NODE_ID)),
-            ("default.replication.factor", "int", "1"),
-            ("fetch.max.bytes", "int", str(self._settings.fetch_bytes_max)),
-            ("num.partitions", "int", str(self._settings.partitions_default)),
-            ("socket.request.max.bytes", "int", str(self._settings.request_bytes_max)),
-        ]
+    def _configs(self, kind: int, name: str, asked: Asked) -> list[Body]:
+        if kind == TOPIC:
+            topic = self._topics.named().get(name)
+            if topic is None:
+                raise RefusedResource(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return describe_topic_options(self._topics, topic.configs, asked)
+        if kind in (BROKER, LOGGER):
+            _check_node(kind, name)
+        if kind == BROKER and name == CLUSTER:
+            return describe_cluster_configs(self._topics, asked)
+        if kind == BROKER:
+            return describe_node(self._topics, self._settings.all(), asked)
+        if kind == LOGGER:
+            return [
+                entry(logger, "string", [Source(logger, level, OF_LOGGER)], asked, ", ".join(LEVELS))
+                for logger, level in describe_loggers().items()
+                if asked.wants(logger)
+            ]
+        if kind == GROUP and name:
+            return _describe_options(GROUP_OPTIONS, self._groups.get(name), OF_GROUP, asked)
+        if kind == METRICS and name:
+            return _describe_options(METRICS_OPTIONS, self._metrics.get(name), OF_METRICS, asked)
+        raise RefusedResource(ErrorCode.INVALID_REQUEST, f"Unsupported resource type {kind}, or no name.")
 
     # Alter
 
     async def alter_configs(self, call: Call) -> Body:
         """Replace all that was set of a resource."""
 
-        def whole(resource: Any) -> dict[str, str]:
-            return {config.name: _value(config) for config in resource.configs}
+        async def alter(resource: Any) -> None:
+            if resource.resource_type == LOGGER:
+                raise RefusedResource(ErrorCode.INVALID_REQUEST, "Levels of loggers are altered one by one.")
+            configs = {config.name: _value(config) for config in resource.configs}
+            await self._configure(resource, call.body.validate_only, lambda _: configs)
 
-        responses = []
-        for resource in call.body.resources:
-            try:
-                configs = whole(resource)
-            except InvalidTopicConfig as error:
-                responses.append(_altered(resource, code_of(error), str(error)))
-                continue
-            responses.append(await self._alter(resource, call.body.validate_only, lambda _, new=configs: new))
-        return {"responses": responses}
+        return await _each(call.body.resources, alter)
 
     async def incremental_alter_configs(self, call: Call) -> Body:
         """Change single names of a resource."""
-        responses = []
-        for resource in call.body.resources:
-            responses.append(
-                await self._alter(
-                    resource,
-                    call.body.validate_only,
-                    lambda configs, resource=resource: _revise(configs, resource.configs),
-                )
-            )
-        return {"responses": responses}
 
-    async def _alter(self, resource: Any, dry_run: bool, revise: Any) -> Body:
-        if resource.resource_type not in (TOPIC_RESOURCE, GROUP_RESOURCE) or not resource.resource_name:
-            message = "Only configurations of topics and groups can be altered; the broker's are its settings."
-            return _altered(resource, ErrorCode.INVALID_REQUEST, message)
+        async def alter(resource: Any) -> None:
+            changes, dry_run = resource.configs, call.body.validate_only
+            if max(Counter(change.name for change in changes).values(), default=0) > 1:
+                raise RefusedResource(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+            if resource.resource_type == LOGGER:
+                _check_node(LOGGER, resource.resource_name)
+                alter_loggers(changes, DELETE, SET, dry_run=dry_run)
+                return
+            lists = _lists_of(resource.resource_type)
+            await self._configure(resource, dry_run, lambda configs: _revise(configs, changes, lists))
+
+        return await _each(call.body.resources, alter)
+
+    async def _configure(self, resource: Any, dry_run: bool, revise: Revise) -> None:
+        kind, name = resource.resource_type, resource.resource_name
+        if kind == BROKER:
+            _check_node(kind, name)
+        elif not name or kind not in (TOPIC, GROUP, METRICS):
+            raise RefusedResource(ErrorCode.INVALID_REQUEST, f"Unsupported resource type {kind}, or no name.")
+        configure: dict[int, Configure] = {
+            TOPIC: self._topics.configure,
+            BROKER: self._topics.configure_broker,
+            GROUP: self._groups.configure,
+            METRICS: self._metrics.configure,
+        }
+        await configure[kind](name, revise, dry_run=dry_run)
+
+
+async def _each(resources: list[Any], alter: Callable[[Any], Awaitable[None]]) -> Body:
+    """Each resource succeeds or fails alone; one that is there twice fails."""
+    times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    responses = []
+    for resource in resources:
+        code, message = ErrorCode.NONE, None
         try:
-            configured = self._topics if resource.resource_type == TOPIC_RESOURCE else self._groups
-            await configured.configure(resource.resource_name, revise, dry_run=dry_run)
+            if times[resource.resource_type, resource.resource_name] > 1:
+                raise RefusedResource(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            await alter(resource)
+        except RefusedResource as refusal:
+            code, message = refusal.code, refusal.message
         except MainstemError as error:
-            return _altered(resource, code_of(error), str(error))
-        return _altered(resource, ErrorCode.NONE, None)
+            code, message = code_of(error), str(error)
+        responses.append(
+            {
+                "error_code": code,
+                "error_message": message,
+                "resource_type": resource.resource_type,
+                "resource_name": resource.resource_name,
+            }
+        )
+    return {"responses": responses}
+
+
+def _check_node(kind: int, name: str) -> None:
+    if name != NODE and (kind == LOGGER or name != CLUSTER):
+        raise RefusedResource(
+            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {NODE}, but received {name!r}"
+        )
+
+
+def _describe_options(options: Mapping[str, Any], configs: Mapping[str, str], source: int, asked: Asked) -> list[Body]:
+    described = []
+    for option in options.values():
+        if asked.wants(option.name):
+            sources = [Source(option.name, option.default, DEFAULT)]
+            if option.name in configs:
+                sources.insert(0, Source(option.name, configs[option.name], source))
+            described.append(entry(option.name, option.kind, sources, asked, option.text))
+    return described
+
+
+def _lists_of(kind: int) -> dict[str, str]:
+    """The configurations of a kind of resource that are lists, with their defaults."""
+    if kind == BROKER:
+        return {name: OPTIONS[of].default for name, of in TOPIC_NAMES.items() if OPTIONS[of].kind == "list"}
+    options: dict[int, Mapping[str, Any]] = {TOPIC: OPTIONS, GROUP: GROUP_OPTIONS, METRICS: METRICS_OPTIONS}
+    return {option.name: option.default for option in options.get(kind, {}).values() if option.kind == "list"}
 
 
 def _value(config: Any) -> str:
@@ -183,7 +230,7 @@ def _value(config: Any) -> str:
     return value
 
 
-def _revise(configs: dict[str, str], changes: list[Any]) -> dict[str, str]:
+def _revise(configs: dict[str, str], changes: list[Any], lists: Mapping[str, str]) -> dict[str, str]:
     for change in changes:
         name = change.name
         if change.config_operation == DELETE:
@@ -191,10 +238,9 @@ def _revise(configs: dict[str, str], changes: list[Any]) -> dict[str, str]:
             continue
         value = _value(change)
         if change.config_operation in (APPEND, SUBTRACT):
-            option = OPTIONS.get(name)
-            if option is None or option.kind != "list":
+            if name not in lists:
                 raise InvalidTopicConfig(f"Can't append to or subtract from {name}: it is not a list.")
-            have = [part for part in configs.get(name, option.default).split(",") if part]
+            have = [part for part in configs.get(name, lists[name]).split(",") if part]
             given = value.split(",")
             if change.config_operation == APPEND:
                 have += [part for part in given if part not in have]
@@ -205,12 +251,3 @@ def _revise(configs: dict[str, str], changes: list[Any]) -> dict[str, str]:
             raise InvalidTopicConfig(f"Unknown operation {change.config_operation} on {name}.")
         configs[name] = value
     return configs
-
-
-def _altered(resource: Any, code: int, message: str | None) -> Body:
-    return {
-        "error_code": code,
-        "error_message": message,
-        "resource_type": resource.resource_type,
-        "resource_name": resource.resource_name,
-    }

@@ -122,7 +122,7 @@ class PositionHandlers:
         log = self._log(topic, index)
         if log is None:
             return answer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if "delete" not in self._topics[topic].configs.get("cleanup.policy", "delete"):
+        if "delete" not in self._topics[topic].effective.get("cleanup.policy", "delete"):
             return answer(ErrorCode.POLICY_VIOLATION)
         try:
             end = (await self._broker.find(log, Edge.END)).offset

@@ -9,7 +9,7 @@ from mainstem.broker.broker import Broker
 from mainstem.broker.topics import NewTopic, Topic
 from mainstem.model.errors import MainstemError
 from mainstem.protocols.kafka.errors import code_of
-from mainstem.protocols.kafka.handlers.configs import describe_options
+from mainstem.protocols.kafka.handlers.config_entries import describe_topic_options
 from mainstem.protocols.kafka.handlers.requests import Body, Call, Served
 from mainstem.protocols.kafka.handlers.throttles import Throttles
 from mainstem.protocols.kafka.mapping import NODE_ID, REPLICATION_FACTOR
@@ -70,7 +70,7 @@ class TopicHandlers:
                 wish = self._wish(topic)
                 if call.body.validate_only:
                     self._topics.check_create(wish)
-                    results[topic.name] = _created(wish)
+                    results[topic.name] = self._created(wish)
                 else:
                     self._charge(call, wish.partitions, STRICT_CREATION_FROM)
                     results[topic.name] = {}
@@ -81,7 +81,7 @@ class TopicHandlers:
                 results[topic.name] = _refused(topic.name, code_of(error), str(error))
         for wish, outcome in zip(wishes, await self._topics.create(wishes) if wishes else (), strict=True):
             if isinstance(outcome, Topic):
-                results[wish.name] = _created(wish) | {"topic_id": outcome.id}
+                results[wish.name] = self._created(wish) | {"topic_id": outcome.id}
             else:
                 results[wish.name] = _refused(wish.name, code_of(outcome), str(outcome))
         return {"topics": list(results.values())}
@@ -114,6 +114,18 @@ class TopicHandlers:
         if any(list(a.broker_ids) != [NODE_ID] for a in assignments):
             raise RefusedWish(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The one broker has the id {NODE_ID}.")
         return len(assignments)
+
+    def _created(self, wish: NewTopic) -> Body:
+        kept = ("name", "value", "read_only", "config_source", "is_sensitive")
+        described = describe_topic_options(self._topics, wish.configs)
+        return {
+            "name": wish.name,
+            "error_code": ErrorCode.NONE,
+            "error_message": None,
+            "num_partitions": wish.partitions,
+            "replication_factor": REPLICATION_FACTOR,
+            "configs": [{key: option[key] for key in kept} for option in described],
+        }
 
     # Delete
 
@@ -170,15 +182,3 @@ class TopicHandlers:
 
 def _refused(name: str, code: int, message: str) -> Body:
     return {"name": name, "error_code": code, "error_message": message, "configs": []}
-
-
-def _created(wish: NewTopic) -> Body:
-    kept = ("name", "value", "read_only", "config_source", "is_sensitive")
-    return {
-        "name": wish.name,
-        "error_code": ErrorCode.NONE,
-        "error_message": None,
-        "num_partitions": wish.partitions,
-        "replication_factor": REPLICATION_FACTOR,
-        "configs": [{key: option[key] for key in kept} for option in describe_options(wish.configs)],
-    }
