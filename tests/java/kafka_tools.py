@@ -175,3 +175,76 @@ def test_performance(tools: Tools, topic: str) -> None:
         said = tools.run_bare(f"{TOOLS}.ProducerPerformance", *options, *properties)
         assert f"{count} records sent" in said
     assert len(tools.consume(topic, "--isolation-level", "read_committed", count=2 * count)) == 2 * count
+
+
+def test_quotas(tools: Tools, topic: str) -> None:
+    client = f"{topic}-client"
+    place = ("--entity-type", "clients", "--entity-name", client)
+    tools.run(CONFIGS, *place, "--alter", "--add-config", "producer_byte_rate=1024,consumer_byte_rate=2048")
+    described = tools.run(CONFIGS, *place, "--describe")
+    assert "producer_byte_rate=1024" in described
+    assert "consumer_byte_rate=2048" in described
+    tools.run(CONFIGS, *place, "--alter", "--delete-config", "producer_byte_rate,consumer_byte_rate")
+    assert "producer_byte_rate" not in tools.run(CONFIGS, *place, "--describe")
+    address = ("--entity-type", "ips", "--entity-name", "10.1.2.3")
+    tools.run(CONFIGS, *address, "--alter", "--add-config", "connection_creation_rate=100")
+    assert "connection_creation_rate=100" in tools.run(CONFIGS, *address, "--describe")
+
+
+def test_users(tools: Tools, topic: str) -> None:
+    place = ("--entity-type", "users", "--entity-name", topic)
+    tools.run(CONFIGS, *place, "--alter", "--add-config", "SCRAM-SHA-512=[iterations=8192,password=secret]")
+    assert "SCRAM-SHA-512=iterations=8192" in tools.run(CONFIGS, *place, "--describe")
+    tools.run(CONFIGS, *place, "--alter", "--delete-config", "SCRAM-SHA-512")
+    assert "SCRAM-SHA-512" not in tools.run(CONFIGS, *place, "--describe")
+
+
+def test_settings_of_the_broker(tools: Tools) -> None:
+    default = ("--entity-type", "brokers", "--entity-default")
+    tools.run(CONFIGS, *default, "--alter", "--add-config", "log.cleaner.delete.retention.ms=54321")
+    described = tools.run(CONFIGS, *default, "--describe")
+    assert "log.cleaner.delete.retention.ms=54321" in described
+    assert "DYNAMIC_DEFAULT_BROKER_CONFIG" in described
+    tools.run(CONFIGS, *default, "--alter", "--delete-config", "log.cleaner.delete.retention.ms")
+    node = ("--entity-type", "brokers", "--entity-name", "1")
+    assert "advertised.listeners=PLAINTEXT://" in tools.run(CONFIGS, *node, "--describe", "--all")
+    loggers = ("--entity-type", "broker-loggers", "--entity-name", "1")
+    tools.run(CONFIGS, *loggers, "--alter", "--add-config", "mainstem.protocols.kafka=DEBUG")
+    assert "mainstem.protocols.kafka=DEBUG" in tools.run(CONFIGS, *loggers, "--describe")
+    tools.run(CONFIGS, *loggers, "--alter", "--delete-config", "mainstem.protocols.kafka")
+
+
+def test_measurements_of_clients(tools: Tools, topic: str) -> None:
+    place = ("--entity-type", "client-metrics", "--entity-name", topic)
+    tools.run(CONFIGS, *place, "--alter", "--add-config", "interval.ms=1000")
+    assert "interval.ms=1000" in tools.run(CONFIGS, *place, "--describe")
+    metrics = f"{TOOLS}.ClientMetricsCommand"
+    assert topic in tools.run(metrics, "--list").split()
+    tools.run(metrics, "--delete", "--name", topic)
+    assert topic not in tools.run(metrics, "--list").split()
+
+
+def test_a_cluster_of_one(tools: Tools, topic: str) -> None:
+    tools.create(topic)
+    place = ("--topic", topic, "--partition", "0", "--election-type", "preferred")
+    assert "Valid replica already elected" in tools.run(f"{TOOLS}.LeaderElectionCommand", *place)
+    features = tools.run(f"{TOOLS}.FeatureCommand", "describe")
+    assert "transaction.version" in features
+    quorum = tools.run(f"{TOOLS}.MetadataQuorumCommand", "describe", "--status")
+    assert "LeaderId:               1" in quorum
+    directories = tools.run(f"{TOOLS}.LogDirsCommand", "--describe", "--topic-list", topic)
+    assert f'"partition":"{topic}-0"' in directories
+    assert "No partition reassignments found." in tools.run(f"{TOOLS}.reassign.ReassignPartitionsCommand", "--list")
+
+
+def test_an_administrator_aborts_what_hangs(tools: Tools, topic: str, broker: Broker) -> None:
+    tools.create(topic)
+    sender = producer(broker, topic)
+    sender.begin_transaction()
+    send(sender, topic, [b"value"])
+    transactions = f"{TOOLS}.TransactionsCommand"
+    tools.run(transactions, "abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
+    (listed,) = (line for line in tools.run(transactions, "list").splitlines() if topic in line)
+    assert "CompleteAbort" in listed
+    pattern = ("--transactional-id-pattern", f"{topic[:-2]}.*")
+    assert topic in tools.run(transactions, "list", *pattern)
