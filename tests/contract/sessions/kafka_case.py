@@ -192,7 +192,7 @@ CONVERSATION = b"".join(
         framed(ApiKey.PRODUCE, 5, produce(5, acks=0, topic="t") | {"topic_data": []}, 4),
         framed(ApiKey.PRODUCE, 13, produce(13, acks=1), 5),
         framed(ApiKey.FETCH, 4, fetch(0, 0, 2), 6),
-        framed(ApiKey.FETCH, 17, fetch(500, 2), 7),
+        framed(ApiKey.FETCH, 18, fetch(500, 2), 7),
         framed(ApiKey.FIND_COORDINATOR, 4, {"coordinator_keys": ["g"]}, 8),
         framed(ApiKey.PRODUCE, 9, produce(9, acks=1), 9),
         framed(ApiKey.DESCRIBE_CLUSTER, 0, {}, 10),

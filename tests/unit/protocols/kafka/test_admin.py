@@ -20,6 +20,23 @@ async def test_every_announced_version_is_known_and_answered_with_defaults(conne
             await client.ask(ApiKey(entry.api_key), version, **body)
 
 
+NOT_SERVED = {
+    # Announced by a Kafka only where somebody receives what clients push.
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+    ApiKey.PUSH_TELEMETRY,
+    ApiKey.STREAMS_GROUP_HEARTBEAT,
+    ApiKey.STREAMS_GROUP_DESCRIBE,
+}
+
+
+@with_adapter
+async def test_what_kafka_announces_is_announced(connect: Connect) -> None:
+    announced = {entry.api_key: entry for entry in (await connect().ask(ApiKey.API_VERSIONS, 4)).api_keys}
+    assert APIS.keys() - announced.keys() == NOT_SERVED
+    for key, entry in announced.items():
+        assert (key, entry.min_version, entry.max_version) == (key, *APIS[key].announced)
+
+
 @with_adapter
 async def test_an_unknown_version_of_api_versions_is_answered_in_version_0(connect: Connect) -> None:
     client = connect()
@@ -168,13 +185,15 @@ async def test_positions(connect: Connect) -> None:
 
     async def listed(timestamp: int) -> tuple[int, int, int]:
         topics = [{"name": "a", "partitions": [{"partition_index": 0, "timestamp": timestamp}]}]
-        (answer,) = (await client.ask(ApiKey.LIST_OFFSETS, 10, topics=topics)).topics[0].partitions
+        (answer,) = (await client.ask(ApiKey.LIST_OFFSETS, 11, topics=topics)).topics[0].partitions
         return answer.error_code, answer.offset, answer.timestamp
 
     assert await listed(-1) == (0, 4, -1)
     assert await listed(-2) == (0, 0, -1)
     assert await listed(-3) == (0, 2, 5_000)
     assert await listed(-5) == (0, -1, -1)
+    assert await listed(-6) == (0, -1, -1)
+    assert (await listed(-7))[0] == ErrorCode.UNSUPPORTED_VERSION
     assert await listed(1_001) == (0, 1, 1_001)
     assert await listed(4_000) == (0, 2, 5_000)
     assert await listed(9_000) == (0, -1, -1)

@@ -155,7 +155,7 @@ class SessionReader:
         return {p.partition_index: values(p.records or b"") for t in response.responses for p in t.partitions}
 
 
-@pytest.mark.parametrize("version", [7, 11, 12, 13, 17])
+@pytest.mark.parametrize("version", [7, 11, 12, 13, 17, 18])
 def test_in_a_session_only_what_changes_is_said(version: int) -> None:
     @with_adapter
     async def run(connect: Connect) -> None:

@@ -1,4 +1,4 @@
-"""Fetch, by hand: versions 4 to 17. Stored batches are sent as they are, between the pieces written here."""
+"""Fetch, by hand: versions 4 to 18. Stored batches are sent as they are, between the pieces written here."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ _LOG_OVERHEAD = 12
 class FetchHandler:
     """Gives records out."""
 
-    VERSIONS = Versions(4, 17)
+    VERSIONS = Versions(4, 18)
 
     def __init__(self, broker: Broker, settings: KafkaSettings) -> None:
         self._broker = broker

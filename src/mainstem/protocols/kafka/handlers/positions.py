@@ -13,9 +13,9 @@ from mainstem.protocols.kafka.handlers.requests import Body, Call, Served
 from mainstem.protocols.kafka.mapping import LEADER_EPOCH, log_of
 from mainstem.wire.kafka import ApiKey, ErrorCode
 
-LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
-"""Instead of a time (KIP-734, KIP-405)."""
-NEWEST_FROM, EARLIEST_LOCAL_FROM, LATEST_TIERED_FROM = 7, 8, 9
+LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
+"""Instead of a time (KIP-734, KIP-405, KIP-1023)."""
+NEWEST_FROM, EARLIEST_LOCAL_FROM, LATEST_TIERED_FROM, EARLIEST_PENDING_FROM = 7, 8, 9, 11
 READ_COMMITTED = 1
 TO_END = -1
 
@@ -30,7 +30,7 @@ class PositionHandlers:
     def apis(self) -> dict[int, Served]:
         """By key."""
         return {
-            ApiKey.LIST_OFFSETS: Served(self.list_offsets, 1, 10),
+            ApiKey.LIST_OFFSETS: Served(self.list_offsets, 1, 11),
             ApiKey.OFFSET_FOR_LEADER_EPOCH: Served(self.offset_for_leader_epoch, 2, 4),
             ApiKey.DELETE_RECORDS: Served(self.delete_records, 0, 2),
         }
@@ -69,8 +69,10 @@ class PositionHandlers:
             place = Edge.START
         elif timestamp == NEWEST and version >= NEWEST_FROM:
             place = Edge.NEWEST
-        elif timestamp == LATEST_TIERED and version >= LATEST_TIERED_FROM:
-            return _position(index, ErrorCode.NONE)  # no record is anywhere else
+        elif (timestamp == LATEST_TIERED and version >= LATEST_TIERED_FROM) or (
+            timestamp == EARLIEST_PENDING and version >= EARLIEST_PENDING_FROM
+        ):
+            return _position(index, ErrorCode.NONE)  # no record is anywhere else, or on its way there
         elif timestamp < 0:
             return _position(index, ErrorCode.UNSUPPORTED_VERSION)
         else:
