@@ -6,6 +6,7 @@
     topics        administer topics
     producers     identities of idempotent producers
     groups        members that share partitions, and how far they have come
+    group_configs what is set for single groups
     share_groups  members that take records one by one, over subscriptions
     transactions  batches and offsets that count together
     scram_users, client_quotas, client_metrics   what administrators set for clients
@@ -21,12 +22,16 @@ import os
 from mainstem.broker.client_metrics import ClientMetrics
 from mainstem.broker.client_quotas import ClientQuotas
 from mainstem.broker.clock import Clock
+from mainstem.broker.dead_letters import DeadLetters
 from mainstem.broker.directed_groups import DirectedGroups
+from mainstem.broker.group_configs import GroupConfigs
 from mainstem.broker.groups import Groups
 from mainstem.broker.producers import Producers
 from mainstem.broker.scram_users import ScramUsers
 from mainstem.broker.share_groups import ShareGroups
+from mainstem.broker.subscriptions import Subscriptions
 from mainstem.broker.topics import Topics
+from mainstem.broker.topology import CatalogTopology
 from mainstem.broker.transactions import Transactions
 from mainstem.coordination import catalog as catalogs
 from mainstem.coordination import producer_ids
@@ -43,9 +48,13 @@ class Broker:
         self.cluster_id = catalog.cluster_id
         self.topics = Topics(engine, catalog)
         self.producers = Producers(engine, ids)
-        self.directed_groups = DirectedGroups(engine, clock, self.topics.named())
+        topology = CatalogTopology(catalog)
+        configs = self.group_configs = GroupConfigs(engine)
+        self.directed_groups = DirectedGroups(engine, clock, topology, configs.consumer_rules)
         self.groups = Groups(engine, clock, catalog.by_id, self.directed_groups)
-        self.share_groups = ShareGroups(engine, clock, self.topics.named())
+        self.dead_letters = DeadLetters(engine, clock, self.topics, configs.rules)
+        subscriptions = Subscriptions(engine, clock, configs.rules, self.dead_letters)
+        self.share_groups = ShareGroups(engine, clock, topology, configs, subscriptions, configs.share_rules)
         self.transactions = Transactions(engine, clock, self.producers, self.groups, catalog.by_id)
         self.scram_users = ScramUsers(engine)
         self.client_quotas = ClientQuotas(engine)
@@ -72,6 +81,7 @@ class Broker:
         for key, value in (await engine.load(producer_ids.SCOPE)).entries.items():
             ids.replay(key, value)
         broker = cls(engine, clock, catalog, ids)
+        await broker.group_configs.load()
         await broker.directed_groups.load()
         await broker.groups.load()
         await broker.share_groups.load({log for topic in catalog.by_id.values() for log in topic.logs})

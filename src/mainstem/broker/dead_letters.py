@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from mainstem.broker.clock import Clock
-from mainstem.coordination.catalog import Topic
-from mainstem.coordination.share_config import ShareRules
+from mainstem.broker.topics import NewTopic, Topic, Topics
+from mainstem.coordination.group_config import ShareRules
 from mainstem.coordination.subscription import Counts, Cursor, Spent
 from mainstem.model.errors import MainstemError
 from mainstem.storage.contract import Append, Engine
@@ -24,25 +24,49 @@ MESSAGES = {
     Spent.EXHAUSTED: "Offset delivery count exceeded the threshold.",
 }
 Rules: TypeAlias = Callable[[str], ShareRules]
+ENABLED = "errors.deadletterqueue.group.enable"
+"""The setting by which a topic says that groups may write to it."""
+INTERNAL_PREFIX = "__"
+
+
+class LetterRules(NamedTuple):
+    """Which topics may get dead letters."""
+
+    prefix: str = "dlq."
+    """What their names begin with; empty: any."""
+    creates: bool = False
+    """Whether one that is missing is created."""
+    partitions: int = 1
+    """Of one that is created."""
+
+
+class _Refused(Exception):
+    """The topic must not get dead letters."""
 
 
 class DeadLetters:
     """Writes them for all subscriptions."""
 
-    def __init__(self, engine: Engine, clock: Clock, topics: Mapping[str, Topic], rules: Rules) -> None:
+    def __init__(self, engine: Engine, clock: Clock, topics: Topics, rules: Rules) -> None:
         self._engine = engine
         self._clock = clock
         self._topics = topics
         self._rules = rules
+        self._letter_rules = LetterRules()
+
+    def govern(self, rules: LetterRules) -> None:
+        """Set the rules."""
+        self._letter_rules = rules
 
     async def write(self, name: str, cursor: Cursor, spent: Mapping[int, Spent]) -> list[Append]:
-        """One batch for each, to be committed with the settling of it; none where no topic was named."""
+        """One batch for each, to be committed with the settling of it; none where no topic was named, or it may not be."""
         rules = self._rules(name)
         if not rules.dead_letters:
             return []
-        target = self._topics.get(rules.dead_letters)
-        if target is None:
-            log.warning("group %s: there is no topic %s for dead letters", name, rules.dead_letters)
+        try:
+            target = await self._target(rules.dead_letters)
+        except (_Refused, MainstemError) as error:
+            log.warning("group %s: %d dead letters are lost: %s", name, len(spent), error)
             return []
         source, partition = self._origin(cursor.log)
         destination = target.logs[partition % len(target.logs)]
@@ -62,8 +86,24 @@ class DeadLetters:
             appends.append(Append(destination, encode_batch([record])))
         return appends
 
+    async def _target(self, name: str) -> Topic:
+        """The topic, if it may be one for dead letters; looked at each time, so that a change counts at once."""
+        rules = self._letter_rules
+        if not name.startswith(rules.prefix):
+            raise _Refused(f"the name of {name} does not begin with {rules.prefix}")
+        if name.startswith(INTERNAL_PREFIX):
+            raise _Refused(f"{name} is an internal topic")
+        topic = self._topics.named().get(name)
+        if topic is None:
+            if not rules.creates:
+                raise _Refused(f"there is no topic {name}")
+            topic = await self._topics.ensure(NewTopic(name, rules.partitions, {ENABLED: "true"}))
+        if topic.configs.get(ENABLED) != "true":
+            raise _Refused(f"{ENABLED} of {name} is not true")
+        return topic
+
     def _origin(self, number: int) -> tuple[str, int]:
-        for topic in self._topics.values():
+        for topic in self._topics.by_id.values():
             if number in topic.logs:
                 return topic.name, topic.logs.index(number)
         return "", 0

@@ -6,17 +6,19 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from mainstem.coordination.share_config import (
+from mainstem.coordination.group_config import (
     GROUP_OPTIONS,
     SCOPE,
     GroupOption,
     ShareRules,
+    beat_rules,
     check_group_config,
     read_rules,
 )
+from mainstem.coordination.heartbeats import BeatRules
 from mainstem.storage.contract import Engine, Mutation
 
-__all__ = ["GROUP_OPTIONS", "GroupConfigs", "GroupOption"]
+__all__ = ["GROUP_OPTIONS", "BeatRules", "GroupConfigs", "GroupOption"]
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(dict[str, str]).decode
@@ -30,6 +32,12 @@ class GroupConfigs:
         self._engine = engine
         self._configs: dict[str, dict[str, str]] = {}
         self._rules: dict[str, ShareRules] = {}
+        self._consumer = BeatRules(members_max=10_000)
+        self._share = BeatRules(members_max=200)
+
+    def govern(self, consumer: BeatRules, share: BeatRules) -> None:
+        """Set the rules of groups for which nothing else was set."""
+        self._consumer, self._share = consumer, share
 
     async def load(self) -> None:
         """Take back what is stored."""
@@ -47,6 +55,14 @@ class GroupConfigs:
     def rules(self, name: str) -> ShareRules:
         """What holds for a group."""
         return self._rules.get(name, DEFAULT_RULES)
+
+    def consumer_rules(self, name: str) -> BeatRules:
+        """What holds for members of a directed group."""
+        return beat_rules(self.get(name), "consumer", self._consumer)
+
+    def share_rules(self, name: str) -> BeatRules:
+        """What holds for members of a share group."""
+        return beat_rules(self.get(name), "share", self._share)
 
     async def configure(
         self, name: str, revise: Callable[[dict[str, str]], Mapping[str, str]], *, dry_run: bool = False

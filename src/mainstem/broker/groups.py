@@ -1,5 +1,8 @@
 """Groups: their members, their offsets, and the time that passes for them.
 
+A name is that of one group, whoever assigns: here are groups whose members share out among themselves, and the offsets of
+all; those that the broker assigns are in `directed_groups`. A group may change from one kind to the other.
+
 Membership lives in memory and is stored with every assignment, so that members go on after a restart; offsets are in the
 log before a commit of them is answered.
 """
@@ -9,13 +12,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
+from mainstem.broker.alarm import Alarm
 from mainstem.broker.clock import Clock, Timer
 from mainstem.broker.directed_groups import DirectedGroups
+from mainstem.coordination.directed_group import DirectedGroup
 from mainstem.coordination.errors import (
     GroupNotEmpty,
-    InconsistentProtocol,
     InvalidGroupName,
     InvalidSessionTimeout,
     OffsetNoteTooLarge,
@@ -32,6 +36,8 @@ from mainstem.coordination.group_offsets import (
     TopicPlace,
     scope_of,
 )
+from mainstem.coordination.heartbeats import JOINS, Beat, Told
+from mainstem.coordination.mixed_group import downgraded, upgraded
 from mainstem.model.errors import MainstemError
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Engine, Mutation
@@ -56,26 +62,25 @@ EXPIRY_CHECK_S = 600
 class _Held:
     """A group with its stored record and its timer."""
 
-    __slots__ = ("due_ms", "group", "record", "timer")
+    __slots__ = ("alarm", "group", "record")
 
-    def __init__(self, group: Group, record: GroupRecord) -> None:
+    def __init__(self, group: Group, record: GroupRecord, clock: Clock, ring: Callable[[_Held], None]) -> None:
         self.group = group
         self.record = record
-        self.timer: Timer | None = None
-        self.due_ms = 0
+        self.alarm = Alarm(clock, lambda: ring(self))
 
 
 class Groups:
     """All groups of a broker."""
 
-    def __init__(
-        self, engine: Engine, clock: Clock, topics: Container[uuid.UUID], directed: DirectedGroups | None = None
-    ) -> None:
+    def __init__(self, engine: Engine, clock: Clock, topics: Container[uuid.UUID], directed: DirectedGroups) -> None:
         self._engine = engine
         self._clock = clock
         self._topics = topics
         self._directed = directed
         """Groups of the other kind share names and offsets with these."""
+        directed.downgrade = self._take_over
+        directed.reinstate = self._give_up
         self._rules = GroupRules()
         self._held: dict[str, _Held] = {}
         self._expiry: Timer | None = None
@@ -110,8 +115,10 @@ class Groups:
         if not self._rules.session_timeout_ms_min <= wish.session_timeout_ms <= self._rules.session_timeout_ms_max:
             low, high = self._rules.session_timeout_ms_min, self._rules.session_timeout_ms_max
             raise InvalidSessionTimeout(f"{wish.session_timeout_ms} ms is not within {low} and {high}")
-        if self._is_directed(name):
-            raise InconsistentProtocol(f"the broker assigns in {name}")
+        if not self._directed.has_members(name):
+            await self._directed.delete(name)
+        if self._directed.has_members(name):
+            return Answer.of(await self._directed.join(name, wish))
         held = self._held.get(name)
         if held is None:
             if wish.member_id:
@@ -135,6 +142,8 @@ class Groups:
         assignments: Mapping[str, bytes],
     ) -> Answer[Assigned]:
         """Learn one's assignment; the leader brings all of them. Raises kinds of GroupError."""
+        if self._directed.has_members(name):
+            return Answer.of(self._directed.sync(name, member_id, instance_id, generation, protocols))
         held = self._member_of(name)
         group = held.group
         had_proposal = group.proposal is not None
@@ -150,14 +159,63 @@ class Groups:
 
     def heartbeat(self, name: str, member_id: str, instance_id: str | None, generation: int) -> None:
         """The member lives. Raises kinds of GroupError."""
-        self._member_of(name).group.heartbeat(member_id, instance_id, generation, self._now_ms())
+        if self._directed.has_members(name):
+            self._directed.heartbeat(name, member_id, instance_id, generation)
+        else:
+            self._member_of(name).group.heartbeat(member_id, instance_id, generation, self._now_ms())
 
-    def leave(self, name: str, member_id: str, instance_id: str | None) -> str:
+    async def leave(self, name: str, member_id: str, instance_id: str | None) -> str:
         """The member goes; answers its id. Raises kinds of GroupError."""
+        if self._directed.has_members(name):
+            return await self._directed.leave(name, member_id, instance_id)
         held = self._member_of(name)
         gone = held.group.leave(member_id, instance_id, self._now_ms())
         self._advanced(held)
         return gone
+
+    # Members of the newer protocol
+
+    async def beat(self, name: str, beat: Beat) -> Told:
+        """What a member says, and what it is told. Makes the group a directed one. Raises kinds of GroupError."""
+        held = self._held.get(name)
+        if held is None or not held.group.members:
+            return await self._directed.beat(name, beat)
+        if beat.epoch != JOINS:
+            raise UnknownGroup(f"Group {name} is not a consumer group.")
+        classic = held.group
+        rules, topology = self._directed.rules(name), self._directed.topology
+        group = upgraded(classic, rules, topology, self._now_ms())
+        held.group = self._empty(name, classic.generation)
+        changes = held.record.decide_entry(held.group.entry(self._clock.now_ms()))
+        try:
+            told = await self._directed.adopt(group, beat, changes)
+        except MainstemError:
+            held.group = classic
+            self._arm(held)
+            raise
+        for mutation in changes:
+            held.record.replay(mutation)
+        classic.abandon()
+        return told
+
+    def _take_over(self, directed: DirectedGroup) -> list[Mutation]:
+        """Only members of the classic protocol are left: from now on they share out among themselves."""
+        held = self._held.get(directed.name) or self._hold(directed.name)
+        entry = downgraded(directed, self._directed.topology, self._clock.now_ms())
+        changes = held.record.decide_entry(entry)
+        held.group.restore(entry, self._now_ms())
+        held.group.begin_anew(self._now_ms())
+        self._arm(held)
+        for mutation in changes:
+            held.record.replay(mutation)
+        return changes
+
+    def _give_up(self, name: str) -> None:
+        """The broker assigns again: what had been taken over could not be stored."""
+        held = self._held.get(name)
+        if held is not None:
+            before, held.group = held.group, self._empty(name, held.group.generation)
+            before.abandon()
 
     # Offsets
 
@@ -165,7 +223,7 @@ class Groups:
         """Whether this caller may commit offsets now. Raises kinds of GroupError."""
         if not name:
             raise InvalidGroupName("a group has a name")
-        if self._directed is not None and self._directed.has_members(name):
+        if self._directed.has_members(name):
             self._directed.get(name).check_commit(member_id, instance_id, generation)
             return
         held = self._held.get(name)
@@ -176,7 +234,7 @@ class Groups:
 
     def check_fetch(self, name: str, member_id: str, epoch: int) -> None:
         """Whether a member of a directed group asks in its current epoch; others may ask as they like."""
-        if self._directed is not None and self._directed.has_members(name):
+        if self._directed.has_members(name):
             self._directed.get(name).check_commit(member_id, None, epoch)
 
     def check_note(self, note: str) -> None:
@@ -207,19 +265,10 @@ class Groups:
 
     # Administration
 
-    def _is_directed(self, name: str) -> bool:
-        return self._directed is not None and self._directed.has_members(name)
-
-    def check_directed(self, name: str) -> None:
-        """Whether the name is free for a group that the broker assigns. Raises UnknownGroup."""
-        held = self._held.get(name)
-        if held is not None and held.group.members:
-            raise UnknownGroup(f"the members of {name} assign among themselves")
-
     def names(self) -> list[str]:
         """Of groups that have members, or of which something is stored."""
         own = {name: None for name, held in self._held.items() if held.group.members or held.record.is_indexed}
-        return list(own if self._directed is None else own | dict.fromkeys(self._directed.names()))
+        return list(own | dict.fromkeys(self._directed.names()))
 
     def get(self, name: str) -> Group:
         """One of them. Raises UnknownGroup."""
@@ -228,9 +277,9 @@ class Groups:
     async def delete(self, name: str) -> None:
         """Remove a group that has no members. Raises UnknownGroup, GroupNotEmpty."""
         held = self._known(name)
-        if held.group.state is not GroupState.EMPTY or self._is_directed(name):
+        if held.group.state is not GroupState.EMPTY or self._directed.has_members(name):
             raise GroupNotEmpty(f"{name} has members")
-        await self._forget_directed(name)
+        await self._directed.delete(name)
         del self._held[name]
         try:
             await self._engine.alter((), held.record.decide_delete())
@@ -241,7 +290,7 @@ class Groups:
     async def expire_offsets(self) -> None:
         """Drop offsets of groups that have been empty for long, then groups of which nothing is left."""
         for name, held in list(self._held.items()):
-            if held.group.state is not GroupState.EMPTY or self._is_directed(name):
+            if held.group.state is not GroupState.EMPTY or self._directed.has_members(name):
                 continue
             record = held.record
             gone = record.expired(self._topics, self._rules.offsets_retention_ms, self._clock.now_ms())
@@ -249,33 +298,33 @@ class Groups:
                 await self._change(record, record.decide_forget(gone))
             if record.offsets or held.group.next_deadline_ms() is not None or self._held.get(name) is not held:
                 continue
-            if record.is_indexed or name in (self._directed or ()):
+            if record.is_indexed or name in self._directed:
                 await self.delete(name)
             else:
                 del self._held[name]  # asked for, and never joined
-        for name in self._directed.names() if self._directed is not None else ():
-            if name not in self._held and not self._is_directed(name):
-                await self._forget_directed(name)
+        for name in self._directed.names():
+            if name not in self._held and not self._directed.has_members(name):
+                await self._directed.delete(name)
 
     # -----------------------------------------------------------------------------------------------------------------
-
-    async def _forget_directed(self, name: str) -> None:
-        if self._directed is not None:
-            await self._directed.delete(name)
 
     def _now_ms(self) -> int:
         return int(self._clock.monotonic() * 1000)
 
     def _hold(self, name: str) -> _Held:
-        group = Group(name, self._rules, lambda: str(uuid.uuid4()))
-        held = self._held[name] = _Held(group, GroupRecord(name))
+        held = self._held[name] = _Held(self._empty(name), GroupRecord(name), self._clock, self._look)
         return held
+
+    def _empty(self, name: str, generation: int = 0) -> Group:
+        group = Group(name, self._rules, lambda: str(uuid.uuid4()))
+        group.generation = generation
+        return group
 
     def _known(self, name: str) -> _Held:
         held = self._held.get(name)
-        if held is None and self._directed is not None and name in self._directed:
+        if held is None and name in self._directed:
             return self._hold(name)
-        if held is None or not (held.group.members or held.record.is_indexed or self._is_directed(name)):
+        if held is None or not (held.group.members or held.record.is_indexed or self._directed.has_members(name)):
             raise UnknownGroup(f"group {name}")
         return held
 
@@ -312,21 +361,11 @@ class Groups:
             self._engine.alter((), mutations).on_done(stored)
 
     def _arm(self, held: _Held) -> None:
-        """See to it that the group is looked at when something is due. A heartbeat only moves that back: looked at, then."""
-        due_ms = held.group.next_deadline_ms()
-        if due_ms is None or (held.timer is not None and held.due_ms <= due_ms):
-            return
-        if held.timer is not None:
-            held.timer.cancel()
-        held.due_ms = due_ms
+        held.alarm.set(held.group.next_deadline_ms())
 
-        def look() -> None:
-            held.timer = None
-            held.group.pass_time(self._now_ms())
-            self._advanced(held)
-
-        # One millisecond more: timers may come early by the rounding of clocks.
-        held.timer = self._clock.call_later((due_ms - self._now_ms()) / 1000 + 0.001, look)
+    def _look(self, held: _Held) -> None:
+        held.group.pass_time(self._now_ms())
+        self._advanced(held)
 
     def _expiry_due(self) -> None:
         self._expiry = self._clock.call_later(EXPIRY_CHECK_S, self._expiry_due)

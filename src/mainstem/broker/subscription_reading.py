@@ -17,6 +17,8 @@ class Wish(NamedTuple):
     bytes_max: int
     is_strict: bool = False
     """No record more; otherwise a batch that is begun is given whole."""
+    stretch: int = 1
+    """Stretches of neighbouring batches are told as one until they have so many records."""
 
 
 class Taken(NamedTuple):
@@ -50,10 +52,43 @@ def lease_from(
             room = wish.records_max - given if wish.is_strict else limits.leases_max
             leased = cursor.lease(wish.owner, first, last, room, limits, now_ms)
             if leased:
-                taken.leased.extend(leased)
+                _add(taken.leased, leased, wish.stretch)
                 taken.batches.append(view[position : position + size])
                 given = taken.records
     return taken
+
+
+def _add(leased: list[Leased], more: list[Leased], stretch: int) -> None:
+    before, after = leased[-1] if leased else None, more[0]
+    is_next = before is not None and (before.last + 1, before.deliveries) == (after.first, after.deliveries)
+    if before is not None and is_next and before.last - before.first + 1 < stretch:
+        leased[-1] = before._replace(last=after.last)
+        more = more[1:]
+    leased.extend(more)
+
+
+class Available(NamedTuple):
+    """How much of a log there is from where somebody would go on."""
+
+    size: int
+    """Bytes of the batches, whoever works on their records."""
+    end: int
+    """Up to where was looked."""
+
+
+def measure(cursor: Cursor, result: ReadResult, committed_only: bool) -> Available:
+    """Without leasing anything."""
+    size = 0
+    for buffer in result.batches:
+        for position, length in batches_in(buffer):
+            header = read_header(buffer, position)
+            if committed_only and header.base_offset >= result.stable:
+                return Available(size, header.base_offset)
+            if _is_void(header, result, committed_only):
+                cursor.skip(header.base_offset, header.last_offset)
+            else:
+                size += length
+    return Available(size, result.next_offset)
 
 
 def _is_void(header: BatchHeader, result: ReadResult, committed_only: bool) -> bool:

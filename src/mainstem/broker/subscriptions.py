@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from mainstem.broker.clock import Clock, Timer
+from mainstem.broker.alarm import Alarm
+from mainstem.broker.clock import Clock
 from mainstem.broker.dead_letters import DeadLetters, Rules
-from mainstem.broker.subscription_reading import Taken, Wish, lease_from
+from mainstem.broker.subscription_reading import Available, Taken, Wish, lease_from, measure
 from mainstem.broker.subscription_wait import Wait
-from mainstem.coordination.catalog import Topic
 from mainstem.coordination.errors import NotLeased
 from mainstem.coordination.subscription import Cursor, Limits, Ruling, Verdict, replay_cursors
 from mainstem.coordination.subscription_entries import INDEX_SCOPE, scope_of
@@ -28,14 +28,13 @@ READS_MAX = 8
 class _Held:
     """A subscription with its cursors, its timer and who waits for it."""
 
-    __slots__ = ("cursors", "due_ms", "name", "timer", "waits")
+    __slots__ = ("alarm", "cursors", "name", "waits")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, clock: Clock, ring: Callable[[_Held], None]) -> None:
         self.name = name
         self.cursors: dict[int, Cursor] = {}
         self.waits: set[Wait] = set()
-        self.timer: Timer | None = None
-        self.due_ms = 0
+        self.alarm = Alarm(clock, lambda: ring(self))
 
     def wake(self) -> None:
         """Something may be free."""
@@ -46,11 +45,11 @@ class _Held:
 class Subscriptions:
     """All subscriptions of a broker."""
 
-    def __init__(self, engine: Engine, clock: Clock, topics: Mapping[str, Topic], rules: Rules) -> None:
+    def __init__(self, engine: Engine, clock: Clock, rules: Rules, letters: DeadLetters) -> None:
         self._engine = engine
         self._clock = clock
         self._rules = rules
-        self._letters = DeadLetters(engine, clock, topics, rules)
+        self._letters = letters
         self._held: dict[str, _Held] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -69,17 +68,41 @@ class Subscriptions:
         held = self._held.get(name)
         return {} if held is None else held.cursors
 
-    def wait(self, name: str, logs: Iterable[int], seconds: float) -> Wait:
-        """Wait until one of the logs may have something to lease, or for so long."""
+    def wait(self, name: str, logs: Mapping[int, int | None], seconds: float) -> Wait:
+        """Wait until one of the logs may have something to lease, or for so long.
+
+        With an offset: something at or above it; what is below was looked at and is not enough.
+        """
         held = self._hold(name)
         rules = self._rules(name)
         wait = Wait(self._engine, self._clock, seconds, held.waits)
-        for number in logs:
+        for number, wanted in logs.items():
             cursor = held.cursors.get(number)
             if cursor is not None:
                 is_full = len(cursor.leases) >= rules.limits.leases_max
-                wait.add(number, None if is_full else cursor.first_free(), rules.committed_only)
+                first = cursor.first_free(0 if wanted is None else wanted)
+                wait.add(number, None if is_full else first, rules.committed_only)
         return wait
+
+    async def measure(self, name: str, number: int, bytes_max: int) -> Available:
+        """How much of a log there is to take, as far as so many bytes. Raises kinds of MainstemError."""
+        cursor = self.cursors(name).get(number)
+        rules = self._rules(name)
+        if cursor is None or len(cursor.leases) >= rules.limits.leases_max:
+            return Available(0, 0)
+        size, offset = 0, cursor.first_free()
+        for _ in range(READS_MAX):
+            try:
+                result = await self._engine.read(number, offset, bytes_max - size)
+            except OffsetOutOfRange as error:
+                # Who takes it moves the floor up: that counts as enough.
+                return Available(bytes_max if offset < error.start else size, offset)
+            found = measure(cursor, result, rules.committed_only)
+            size += found.size
+            if size >= bytes_max or found.end <= offset:
+                return Available(size, offset)
+            offset = found.end
+        return Available(bytes_max, offset)  # more than is worth to look at
 
     # Reading
 
@@ -120,7 +143,7 @@ class Subscriptions:
             if cursor.spent:
                 await self._store(held, [number])
             if taken.leased:
-                self._arm(held, self._now_ms() + rules.limits.lease_ms)
+                held.alarm.set(self._now_ms() + rules.limits.lease_ms)
                 return taken
             if result.next_offset <= offset:
                 break
@@ -132,7 +155,8 @@ class Subscriptions:
     async def rule(self, name: str, owner: str, rulings: Mapping[int, Sequence[Ruling]]) -> dict[int, MainstemError]:
         """Verdicts by log, each log's all or none; durable when answered. Answers the refusals."""
         held = self._hold(name)
-        limits = self._rules(name).limits
+        rules = self._rules(name)
+        limits = rules.limits
         refused: dict[int, MainstemError] = {}
         is_free = False
         for number, verdicts in rulings.items():
@@ -140,6 +164,8 @@ class Subscriptions:
             try:
                 if cursor is None:
                     raise NotLeased(f"log {number} is not read")
+                if not rules.may_renew and any(ruling.verdict is Verdict.RENEW for ruling in verdicts):
+                    raise NotLeased("leases cannot be renewed in this group")
                 is_free |= len(cursor.leases) >= limits.leases_max
                 cursor.rule(owner, verdicts, limits, self._now_ms())
                 is_free |= any(ruling.verdict is Verdict.RELEASE for ruling in verdicts)
@@ -189,8 +215,7 @@ class Subscriptions:
         held = self._hold(name)
         changes = [m for cursor in held.cursors.values() for m in cursor.decide_forget(name)]
         await self._engine.alter((), [*changes, Mutation(INDEX_SCOPE, name.encode(), None)])
-        if held.timer is not None:
-            held.timer.cancel()
+        held.alarm.cancel()
         self._held.pop(name, None)
 
     # -----------------------------------------------------------------------------------------------------------------
@@ -201,7 +226,7 @@ class Subscriptions:
     def _hold(self, name: str) -> _Held:
         held = self._held.get(name)
         if held is None:
-            held = self._held[name] = _Held(name)
+            held = self._held[name] = _Held(name, self._clock, self._look)
         return held
 
     async def _reload(self, held: _Held) -> None:
@@ -241,22 +266,11 @@ class Subscriptions:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _arm(self, held: _Held, due_ms: int) -> None:
-        if held.timer is not None and held.due_ms <= due_ms:
-            return
-        if held.timer is not None:
-            held.timer.cancel()
-        held.due_ms = due_ms
-        held.timer = self._clock.call_later((due_ms - self._now_ms()) / 1000 + 0.001, lambda: self._look(held))
-
     def _look(self, held: _Held) -> None:
-        held.timer = None
         limits, now_ms = self._rules(held.name).limits, self._now_ms()
         freed = [number for number, cursor in held.cursors.items() if cursor.pass_time(limits, now_ms)]
-        deadlines = [cursor.next_deadline_ms() for cursor in held.cursors.values()]
-        known = [deadline for deadline in deadlines if deadline is not None]
-        if known:
-            self._arm(held, min(known))
+        for cursor in held.cursors.values():
+            held.alarm.set(cursor.next_deadline_ms())
         if freed:
             held.wake()
             self._store_later(held, freed)

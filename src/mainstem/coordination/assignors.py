@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
-from typing import NamedTuple, TypeAlias
-from uuid import UUID
+from typing import TypeAlias
 
 from mainstem.coordination.group_offsets import TopicPlace
-
-
-class TopicShape(NamedTuple):
-    """What an assignor must know of a topic."""
-
-    id: UUID
-    partitions: int
-
+from mainstem.coordination.topology import TopicShape
 
 Subscriptions: TypeAlias = Mapping[str, Set[str]]
 """The topics that each member asks for, by name; members in a lasting order."""

@@ -122,6 +122,8 @@ class Catalog:
         """By node, and by the empty name for all, what was set while the broker ran."""
         self.topic_defaults: dict[str, str] = {}
         """What that means for topics, by the names that topics have for it."""
+        self.changes = 0
+        """How often topics have changed."""
         self._next_log = 1
         self._plain_names: dict[tuple[str, str], str] = {}
 
@@ -238,6 +240,7 @@ class Catalog:
             self.cluster_id = value.decode()
 
     def _replay_topic(self, key: bytes, value: bytes | None) -> None:
+        self.changes += 1
         if value is None:
             namespace, _, name = key.removeprefix(_TOPIC_PREFIX).decode().partition("/")
             gone = self.namespaces[namespace].pop(name)

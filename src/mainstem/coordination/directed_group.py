@@ -9,6 +9,8 @@ on what. Members move to it one by one, in heartbeats:
 
 so that no partition is ever given to two, and nobody stops working because of the others.
 
+While a group is moved from the classic protocol, some of its members still speak that: see `mixed_group`.
+
 Pure: time is passed in. Whatever a call changes is noted, and `take_changes` hands it out to be stored before the member is
 answered; `replay` takes stored state back.
 """
@@ -17,26 +19,22 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from uuid import UUID
 
-from mainstem.coordination.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, TopicShape
+from mainstem.coordination.assignors import ASSIGNORS, DEFAULT_ASSIGNOR
 from mainstem.coordination.directed_members import (
     ENTRY_KEY,
     INDEX_SCOPE,
-    JOINS,
-    LEAVES,
-    PAUSES,
-    Beat,
     DirectedEntry,
     DirectedMember,
-    Told,
     decode_entry,
     decode_member,
     is_member_key,
     pack_places,
     put_entry,
     put_member,
+    scope_of,
     unpack_places,
 )
 from mainstem.coordination.errors import (
@@ -44,14 +42,16 @@ from mainstem.coordination.errors import (
     FencedMember,
     GroupFull,
     InstanceInUse,
+    StaleGeneration,
     StaleMember,
     UnknownAssignor,
     UnknownMember,
 )
 from mainstem.coordination.group_offsets import TopicPlace
+from mainstem.coordination.heartbeats import JOINS, LEAVES, NOTHING, PAUSES, Beat, BeatRules, Told
+from mainstem.coordination.name_pattern import NamePattern
+from mainstem.coordination.topology import TopicShape, Topology
 from mainstem.storage.contract import Mutation
-
-NOTHING: frozenset[TopicPlace] = frozenset()
 
 
 class DirectedState(enum.Enum):
@@ -65,15 +65,18 @@ class DirectedState(enum.Enum):
 class DirectedGroup:
     """One group."""
 
-    def __init__(self, name: str, members_max: int, session_timeout_ms: int) -> None:
+    def __init__(self, name: str, rules: BeatRules) -> None:
         self.name = name
+        self.rules = rules
         self.epoch = 0
         self.assignor = DEFAULT_ASSIGNOR
         self.members: dict[str, DirectedMember] = {}
         self.target: dict[str, frozenset[TopicPlace]] = {}
         self._shapes: dict[str, TopicShape] = {}
-        self._members_max = members_max
-        self._session_timeout_ms = session_timeout_ms
+        self._version: int | None = None
+        """Of the topology that the shapes are from."""
+        self._by_pattern: dict[str, frozenset[str]] = {}
+        """The topics that expressions stood for then."""
         self._changed: set[str] = set()
         self._is_changed = False
 
@@ -90,10 +93,17 @@ class DirectedGroup:
             member = DirectedMember.restored(decode_member(value))
             self.members[member.id] = member
 
+    def adopt(self, epoch: int, members: Iterable[DirectedMember]) -> None:
+        """Begin with these members, each with the share that it has."""
+        self.epoch, self._is_changed = epoch, True
+        self.members = {member.id: member for member in members}
+        self.target = {member.id: member.share for member in self.members.values()}
+        self._changed |= self.members.keys()
+
     def wake(self, now_ms: int) -> None:
         """After a start, give every member a session to show that it still lives."""
         for member in self.members.values():
-            self._touch(member, now_ms)
+            self.touch(member, now_ms)
 
     def take_changes(self) -> list[Mutation]:
         """What has changed since the last call, to be stored."""
@@ -110,29 +120,43 @@ class DirectedGroup:
         self._is_changed = False
         return mutations
 
+    def decide_delete(self) -> list[Mutation]:
+        """Nothing is to be left of the group."""
+        members = self.members.keys() | self.target.keys() | self._changed
+        return [
+            Mutation(INDEX_SCOPE, self.name.encode(), None),
+            Mutation(scope_of(self.name), ENTRY_KEY, None),
+            *(put_member(self.name, member_id, None) for member_id in sorted(members)),
+        ]
+
     # Heartbeats
 
-    def beat(self, beat: Beat, topics: Mapping[str, TopicShape], new_id: Callable[[], str], now_ms: int) -> Told:
-        """What a member says, and what it is told. Raises kinds of GroupError."""
+    def beat(self, beat: Beat, topology: Topology, new_id: Callable[[], str], now_ms: int) -> Told:
+        """What a member says, and what it is told. Raises kinds of GroupError, InvalidNamePattern."""
         if beat.epoch in (LEAVES, PAUSES):
-            return self._leave(beat, topics)
+            return self._leave(beat, topology)
         if beat.assignor is not None and beat.assignor not in ASSIGNORS:
             raise UnknownAssignor(f"{beat.assignor} is not one of {', '.join(ASSIGNORS)}")
+        pattern = NamePattern.compile(beat.pattern) if beat.pattern else None
         is_new = False
         if beat.epoch == JOINS:
             member, is_new = self._admit(beat, new_id)
         else:
-            member = self._find(beat.member_id, beat.instance_id)
+            member = self.find(beat.member_id, beat.instance_id)
             _check_epoch(member, beat)
-        self._touch(member, now_ms)
-        if member.take(beat) or is_new:
+        if member.classic != beat.classic:
             self._changed.add(member.id)
-            self._retarget(topics)
-        elif self._shapes_of(topics) != self._shapes:
-            self._retarget(topics)
+        is_changed = member.take(beat, pattern) or is_new
+        self.touch(member, now_ms)
+        if is_changed:
+            self._changed.add(member.id)
+            self._retarget(topology)
+        elif self._has_moved(topology):
+            self._retarget(topology)
         before = member.share
-        self._reconcile(member, NOTHING if beat.epoch == JOINS else beat.owned, now_ms)
-        is_asked = beat.epoch == JOINS or beat.owned is not None or beat.topics is not None
+        is_joining = beat.epoch == JOINS
+        self._reconcile(member, NOTHING if is_joining and beat.classic is None else beat.owned, now_ms)
+        is_asked = is_joining or beat.owned is not None or beat.topics is not None or beat.pattern is not None
         return Told(member.id, member.epoch, member.share if is_asked or member.share != before else None)
 
     def _admit(self, beat: Beat, new_id: Callable[[], str]) -> tuple[DirectedMember, bool]:
@@ -144,19 +168,22 @@ class DirectedGroup:
         member = self.members.get(beat.member_id)
         if member is not None:
             return member, False
-        if len(self.members) >= self._members_max:
-            raise GroupFull(f"{self._members_max} members")
+        if len(self.members) >= self.rules.members_max:
+            raise GroupFull(f"{self.rules.members_max} members")
         member = DirectedMember(beat.member_id or new_id(), beat.instance_id)
         self.members[member.id] = member
         return member, True
 
     def _succeed(self, held: DirectedMember, beat: Beat, new_id: Callable[[], str]) -> DirectedMember:
-        """A static member that went for a while is back, as another process: it takes over what was kept for it."""
-        if held.epoch != PAUSES:
+        """A static member is back, as another process: it takes over what was kept for it.
+
+        By the newer protocol it says before that it goes for a while; by the classic one it does not.
+        """
+        if held.epoch != PAUSES and held.classic is None and beat.classic is None:
             raise InstanceInUse(f"{held.instance_id} is in the group as {held.id}")
         member = DirectedMember(beat.member_id or new_id(), beat.instance_id)
-        member.share, member.revoking = held.share, NOTHING
-        member.topics, member.assignor = held.topics, held.assignor
+        member.share, member.revoking = held.share | held.revoking, NOTHING
+        member.topics, member.assignor, member.pattern = held.topics, held.assignor, held.pattern
         del self.members[held.id]
         self.members[member.id] = member
         self.target[member.id] = self.target.pop(held.id, NOTHING)
@@ -164,22 +191,30 @@ class DirectedGroup:
         self._is_changed = True
         return member
 
-    def _leave(self, beat: Beat, topics: Mapping[str, TopicShape]) -> Told:
-        member = self._find(beat.member_id, beat.instance_id)
+    def _leave(self, beat: Beat, topology: Topology) -> Told:
+        member = self.find(beat.member_id, beat.instance_id)
         if beat.epoch == PAUSES and member.instance_id is not None:
             member.epoch = PAUSES
             member.share, member.revoking, member.revoke_by_ms = member.share | member.revoking, NOTHING, None
             self._changed.add(member.id)
         else:
-            self._remove(member, topics)
+            self.remove(member, topology)
         return Told(member.id, beat.epoch, None)
 
-    def _remove(self, member: DirectedMember, topics: Mapping[str, TopicShape]) -> None:
+    def remove(self, member: DirectedMember, topology: Topology) -> None:
+        """It goes."""
         del self.members[member.id]
         self._changed.add(member.id)
-        self._retarget(topics)
+        if not self.is_to_downgrade:
+            self._retarget(topology)
 
-    def _find(self, member_id: str, instance_id: str | None = None) -> DirectedMember:
+    @property
+    def is_to_downgrade(self) -> bool:
+        """Whether all who are left speak the classic protocol, and may share out among themselves."""
+        return self.rules.may_downgrade and bool(self.members) and all(m.classic for m in self.members.values())
+
+    def find(self, member_id: str, instance_id: str | None = None) -> DirectedMember:
+        """A member. Raises UnknownMember, FencedInstance."""
         if instance_id is not None:
             holder = next((m for m in self.members.values() if m.instance_id == instance_id), None)
             if holder is not None and holder.id != member_id:
@@ -191,25 +226,48 @@ class DirectedGroup:
 
     def check_commit(self, member_id: str, instance_id: str | None, epoch: int) -> None:
         """Whether a member may commit offsets in this epoch. Raises kinds of GroupError."""
-        member = self._find(member_id, instance_id)
+        member = self.find(member_id, instance_id)
         if epoch != member.epoch:
-            raise StaleMember(f"epoch {epoch}; the current one of {member_id} is {member.epoch}")
+            stale = StaleMember if member.classic is None else StaleGeneration
+            raise stale(f"epoch {epoch}; the current one of {member_id} is {member.epoch}")
 
     # The target
 
-    def _shapes_of(self, topics: Mapping[str, TopicShape]) -> dict[str, TopicShape]:
-        wanted = frozenset[str]().union(*(member.topics for member in self.members.values()))
-        return {name: topics[name] for name in sorted(wanted) if name in topics}
+    def topics_of(self, member: DirectedMember) -> frozenset[str]:
+        """By name, and those that its expression stands for."""
+        if member.pattern is None:
+            return member.topics
+        return member.topics | self._by_pattern.get(member.pattern.text, frozenset())
 
-    def _retarget(self, topics: Mapping[str, TopicShape]) -> None:
+    @property
+    def subscribed(self) -> frozenset[str]:
+        """All topics that somebody asks for."""
+        return frozenset[str]().union(*(self.topics_of(member) for member in self.members.values()))
+
+    def _has_moved(self, topology: Topology) -> bool:
+        """Whether topics that somebody asks for have come, gone or grown."""
+        return topology.version != self._version and self._resolve(topology)
+
+    def _resolve(self, topology: Topology) -> bool:
+        """Look again what there is; answers whether it has changed."""
+        before = self._shapes, self._by_pattern
+        patterns = {m.pattern.text: m.pattern for m in self.members.values() if m.pattern is not None}
+        self._by_pattern = {
+            text: frozenset(name for name in topology if pattern.matches(name)) for text, pattern in patterns.items()
+        }
+        self._shapes = {name: topology[name] for name in sorted(self.subscribed) if name in topology}
+        self._version = topology.version
+        return before != (self._shapes, self._by_pattern)
+
+    def _retarget(self, topology: Topology) -> None:
         """Another epoch, and who should work on what in it."""
         self.epoch += 1
         self._is_changed = True
-        self._shapes = self._shapes_of(topics)
+        self._resolve(topology)
         votes = Counter(member.assignor for member in self.members.values() if member.assignor is not None)
         self.assignor = max(votes, key=lambda name: (votes[name], name)) if votes else DEFAULT_ASSIGNOR
         held = {member.id: self.target.get(member.id, member.share) for member in self.members.values()}
-        subscriptions = {member_id: self.members[member_id].topics for member_id in sorted(self.members)}
+        subscriptions = {member_id: self.topics_of(self.members[member_id]) for member_id in sorted(self.members)}
         shares = ASSIGNORS[self.assignor](subscriptions, self._shapes, held)
         self.target = {member_id: frozenset(places) for member_id, places in shares.items()}
 
@@ -227,13 +285,14 @@ class DirectedGroup:
             member.revoking = surplus
             member.revoke_by_ms = now_ms + member.rebalance_timeout_ms
         else:
-            member.share |= {place for place in target - member.share if self._is_free(place, member)}
+            member.share |= {place for place in target - member.share if self.is_free(place, member)}
             if member.epoch != self.epoch:
                 member.previous_epoch, member.epoch = max(member.epoch, 0), self.epoch
         if before != (member.epoch, member.share, member.revoking):
             self._changed.add(member.id)
 
-    def _is_free(self, place: TopicPlace, member: DirectedMember) -> bool:
+    def is_free(self, place: TopicPlace, member: DirectedMember) -> bool:
+        """Whether nobody else holds it."""
         return not any(
             place in other.share or place in other.revoking for other in self.members.values() if other is not member
         )
@@ -251,21 +310,26 @@ class DirectedGroup:
 
     # Time
 
-    def _touch(self, member: DirectedMember, now_ms: int) -> None:
-        member.deadline_ms = now_ms + self._session_timeout_ms
+    def touch(self, member: DirectedMember, now_ms: int) -> None:
+        """It lives."""
+        classic = member.classic
+        member.deadline_ms = now_ms + (classic.session_timeout_ms if classic else self.rules.session_timeout_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `pass_time` has something to do."""
-        deadlines = [member.deadline_ms for member in self.members.values()]
-        deadlines += [m.revoke_by_ms for m in self.members.values() if m.revoke_by_ms is not None]
+        deadlines = [_due_ms(member) for member in self.members.values()]
         return min(deadlines, default=None)
 
-    def pass_time(self, topics: Mapping[str, TopicShape], now_ms: int) -> None:
-        """Drop who is silent for too long, and who does not let go."""
+    def pass_time(self, topology: Topology, now_ms: int) -> None:
+        """Drop who is silent for too long, who does not let go, and who does not join again."""
         for member in list(self.members.values()):
-            is_holding = member.revoke_by_ms is not None and member.revoke_by_ms <= now_ms
-            if is_holding or member.deadline_ms <= now_ms:
-                self._remove(member, topics)
+            if _due_ms(member) <= now_ms:
+                self.remove(member, topology)
+
+
+def _due_ms(member: DirectedMember) -> int:
+    limits = (member.deadline_ms, member.revoke_by_ms, member.rejoin_by_ms)
+    return min(limit for limit in limits if limit is not None)
 
 
 def _check_epoch(member: DirectedMember, beat: Beat) -> None:

@@ -1,46 +1,20 @@
-"""Members of a directed group: what they say, what they are told, and how both are stored."""
+"""Members of a directed group, while they live and as they are stored."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
 
 from mainstem.coordination.group_offsets import TopicPlace
+from mainstem.coordination.heartbeats import NOTHING, Beat, ClassicSide
+from mainstem.coordination.name_pattern import NamePattern
 from mainstem.storage.contract import Mutation
 
 INDEX_SCOPE = "directed"
 """Which directed groups there are: a key for each."""
 ENTRY_KEY = b"group"
 _MEMBER_PREFIX = b"member/"
-
-JOINS, LEAVES, PAUSES = 0, -1, -2
-"""Epochs that stand for something else: a member comes, goes, or, being static, goes for a while."""
-
-
-class Beat(NamedTuple):
-    """What a member says. None: as before."""
-
-    member_id: str
-    epoch: int
-    instance_id: str | None
-    rack_id: str | None
-    client_id: str
-    rebalance_timeout_ms: int
-    topics: frozenset[str] | None
-    assignor: str | None
-    owned: frozenset[TopicPlace] | None
-
-
-class Told(NamedTuple):
-    """What a member is told."""
-
-    member_id: str
-    epoch: int
-    share: frozenset[TopicPlace] | None
-    """Its whole share; None when that has not changed."""
-
 
 Place = tuple[bytes, int]
 
@@ -59,6 +33,8 @@ class DirectedMemberEntry(msgspec.Struct, frozen=True, array_like=True):
     previous_epoch: int
     share: tuple[Place, ...]
     revoking: tuple[Place, ...]
+    pattern: str = ""
+    classic: ClassicSide | None = None
 
 
 class DirectedEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -75,14 +51,17 @@ class DirectedMember:
 
     __slots__ = (
         "assignor",
+        "classic",
         "client_id",
         "deadline_ms",
         "epoch",
         "id",
         "instance_id",
+        "pattern",
         "previous_epoch",
         "rack_id",
         "rebalance_timeout_ms",
+        "rejoin_by_ms",
         "revoke_by_ms",
         "revoking",
         "share",
@@ -96,21 +75,28 @@ class DirectedMember:
         self.client_id = ""
         self.rebalance_timeout_ms = 0
         self.topics: frozenset[str] = frozenset()
+        self.pattern: NamePattern | None = None
         self.assignor: str | None = None
+        self.classic: ClassicSide | None = None
+        """Of one that speaks the classic protocol."""
         self.epoch = 0
         self.previous_epoch = 0
-        self.share: frozenset[TopicPlace] = frozenset()
+        self.share = NOTHING
         """What it may work on."""
-        self.revoking: frozenset[TopicPlace] = frozenset()
+        self.revoking = NOTHING
         """What it is to let go of, and may still hold."""
         self.deadline_ms = 0
         self.revoke_by_ms: int | None = None
+        self.rejoin_by_ms: int | None = None
+        """When one of the classic protocol must have done the next step of joining."""
 
-    def take(self, beat: Beat) -> bool:
+    def take(self, beat: Beat, pattern: NamePattern | None) -> bool:
         """What it says counts from now on; answers whether that concerns the assignment."""
-        before = (self.topics, self.assignor)
+        before = self._wishes()
         if beat.topics is not None:
             self.topics = beat.topics
+        if beat.pattern is not None:
+            self.pattern = pattern
         if beat.assignor is not None:
             self.assignor = beat.assignor
         if beat.rack_id is not None:
@@ -118,7 +104,11 @@ class DirectedMember:
         if beat.rebalance_timeout_ms >= 0:
             self.rebalance_timeout_ms = beat.rebalance_timeout_ms
         self.client_id = beat.client_id
-        return before != (self.topics, self.assignor)
+        self.classic = beat.classic
+        return before != self._wishes()
+
+    def _wishes(self) -> tuple[frozenset[str], str | None, str | None]:
+        return self.topics, self.assignor, None if self.pattern is None else self.pattern.text
 
     def entry(self) -> DirectedMemberEntry:
         """As stored."""
@@ -134,6 +124,8 @@ class DirectedMember:
             self.previous_epoch,
             pack_places(self.share),
             pack_places(self.revoking),
+            "" if self.pattern is None else self.pattern.text,
+            self.classic,
         )
 
     @classmethod
@@ -147,6 +139,8 @@ class DirectedMember:
         member.assignor = entry.assignor
         member.epoch, member.previous_epoch = entry.epoch, entry.previous_epoch
         member.share, member.revoking = unpack_places(entry.share), unpack_places(entry.revoking)
+        member.pattern = NamePattern.compile(entry.pattern) if entry.pattern else None
+        member.classic = entry.classic
         return member
 
 

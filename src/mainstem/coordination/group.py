@@ -185,6 +185,15 @@ class Group:
 
     # Rebalancing
 
+    def begin_anew(self, now_ms: int) -> None:
+        """Somebody else has assigned until now: have everybody join."""
+        self._rebalance(now_ms)
+
+    def abandon(self) -> None:
+        """The members go on in a group of another kind: whoever waits is to join there."""
+        for member in self.members.values():
+            member.fail(RebalanceUnderWay("the group begins anew"))
+
     def _rebalance(self, now_ms: int) -> None:
         """Begin to await everybody, unless that is so already."""
         if self.state is GroupState.JOINING:

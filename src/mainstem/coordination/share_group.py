@@ -8,35 +8,19 @@ is passed in.
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from typing import NamedTuple
 
-from mainstem.coordination.assignors import Shares, Subscriptions, TopicShape
-from mainstem.coordination.directed_members import JOINS, LEAVES
+import msgspec
+
+from mainstem.coordination.assignors import Shares, Subscriptions
 from mainstem.coordination.errors import FencedMember, GroupFull, UnknownMember
 from mainstem.coordination.group_offsets import TopicPlace
+from mainstem.coordination.heartbeats import JOINS, LEAVES, NOTHING, Beat, BeatRules, Told
+from mainstem.coordination.subscription_entries import INDEX_SCOPE
+from mainstem.coordination.topology import TopicShape, Topology
+from mainstem.storage.contract import Mutation
 
-__all__ = ["JOINS", "LEAVES", "ShareBeat", "ShareGroup", "ShareMember", "ShareTold", "assign_shared"]
-
-NOTHING: frozenset[TopicPlace] = frozenset()
-
-
-class ShareBeat(NamedTuple):
-    """What a member says. None: as before."""
-
-    member_id: str
-    epoch: int
-    rack_id: str | None
-    client_id: str
-    topics: frozenset[str] | None
-
-
-class ShareTold(NamedTuple):
-    """What a member is told."""
-
-    member_id: str
-    epoch: int
-    share: frozenset[TopicPlace] | None
-    """Its whole share; None when that has not changed."""
+_encode = msgspec.msgpack.Encoder().encode
+decode_epoch = msgspec.msgpack.Decoder(int).decode
 
 
 class ShareMember:
@@ -69,28 +53,34 @@ def assign_shared(subscriptions: Subscriptions, topics: Mapping[str, TopicShape]
 class ShareGroup:
     """One group."""
 
-    def __init__(self, name: str, epoch: int, members_max: int, session_timeout_ms: int) -> None:
+    def __init__(self, name: str, rules: BeatRules, epoch: int = 0) -> None:
         self.name = name
+        self.rules = rules
         self.epoch = epoch
         self.members: dict[str, ShareMember] = {}
         self._target: dict[str, Set[TopicPlace]] = {}
         self._shapes: dict[str, TopicShape] = {}
-        self._members_max = members_max
-        self._session_timeout_ms = session_timeout_ms
+        self._version: int | None = None
+        """Of the topology that the shapes are from."""
+        self.stored_epoch = epoch
 
-    def beat(self, beat: ShareBeat, topics: Mapping[str, TopicShape], now_ms: int) -> ShareTold:
+    def decide_epoch(self) -> list[Mutation]:
+        """The epoch, so that it never goes back, and with it that there is the group."""
+        return [Mutation(INDEX_SCOPE, self.name.encode(), _encode(self.epoch))]
+
+    def beat(self, beat: Beat, topology: Topology, now_ms: int) -> Told:
         """What a member says, and what it is told. Raises kinds of GroupError."""
         member = self.members.get(beat.member_id)
         if beat.epoch == LEAVES:
             if member is None:
                 raise UnknownMember(f"{beat.member_id} is no member of {self.name}")
-            self.remove(member, topics)
-            return ShareTold(beat.member_id, LEAVES, None)
+            self.remove(member, topology)
+            return Told(beat.member_id, LEAVES, None)
         if beat.epoch == JOINS:
             is_changed = member is None
             if member is None:
-                if len(self.members) >= self._members_max:
-                    raise GroupFull(f"{self._members_max} members")
+                if len(self.members) >= self.rules.members_max:
+                    raise GroupFull(f"{self.rules.members_max} members")
                 member = self.members[beat.member_id] = ShareMember(beat.member_id)
         else:
             is_changed = False
@@ -98,33 +88,46 @@ class ShareGroup:
                 raise UnknownMember(f"{beat.member_id} is no member of {self.name}")
             if beat.epoch not in (member.epoch, member.previous_epoch):
                 raise FencedMember(f"epoch {beat.epoch}; the current one of {member.id} is {member.epoch}")
-        member.deadline_ms = now_ms + self._session_timeout_ms
+        member.deadline_ms = now_ms + self.rules.session_timeout_ms
         member.client_id = beat.client_id
         if beat.rack_id is not None:
             member.rack_id = beat.rack_id
         if beat.topics is not None and beat.topics != member.topics:
             member.topics, is_changed = beat.topics, True
-        if is_changed or self._shapes_of(topics) != self._shapes:
-            self._retarget(topics)
+        if is_changed or self._has_moved(topology):
+            self._retarget(topology)
         is_asked = beat.epoch in (JOINS, member.previous_epoch) or beat.topics is not None
         before = member.share
         member.share = frozenset(self._target[member.id])
         if member.epoch != self.epoch:
             member.previous_epoch, member.epoch = member.epoch, self.epoch
-        return ShareTold(member.id, member.epoch, member.share if is_asked or member.share != before else None)
+        return Told(member.id, member.epoch, member.share if is_asked or member.share != before else None)
 
-    def remove(self, member: ShareMember, topics: Mapping[str, TopicShape]) -> None:
+    def remove(self, member: ShareMember, topology: Topology) -> None:
         """A member goes."""
         del self.members[member.id]
-        self._retarget(topics)
+        self._retarget(topology)
 
-    def _shapes_of(self, topics: Mapping[str, TopicShape]) -> dict[str, TopicShape]:
-        wanted = frozenset[str]().union(*(member.topics for member in self.members.values()))
-        return {name: topics[name] for name in sorted(wanted) if name in topics}
+    @property
+    def subscribed(self) -> frozenset[str]:
+        """All topics that somebody asks for."""
+        return frozenset[str]().union(*(member.topics for member in self.members.values()))
 
-    def _retarget(self, topics: Mapping[str, TopicShape]) -> None:
+    def _has_moved(self, topology: Topology) -> bool:
+        """Whether topics that somebody asks for have come, gone or grown."""
+        if topology.version == self._version:
+            return False
+        before = self._shapes
+        self._resolve(topology)
+        return before != self._shapes
+
+    def _resolve(self, topology: Topology) -> None:
+        self._shapes = {name: topology[name] for name in sorted(self.subscribed) if name in topology}
+        self._version = topology.version
+
+    def _retarget(self, topology: Topology) -> None:
         self.epoch += 1
-        self._shapes = self._shapes_of(topics)
+        self._resolve(topology)
         subscriptions = {member_id: self.members[member_id].topics for member_id in sorted(self.members)}
         self._target = dict(assign_shared(subscriptions, self._shapes))
 

@@ -99,6 +99,8 @@ _OPTIONS = (
                 _one_of("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
                 "How batches are stored; producer: as they came."),
     TopicOption("delete.retention.ms", "long", "86400000", _LONG, "How long a compacted topic keeps tombstones."),
+    TopicOption("errors.deadletterqueue.group.enable", "boolean", "false", _one_of("true", "false"),
+                "Whether share groups may write dead letters to the topic."),
     TopicOption("file.delete.delay.ms", "long", "60000", _LONG,
                 "How long a file outlives what is in it; here no reader ever loses one."),
     TopicOption("flush.messages", "long", str(LONG_MAX), _flush_messages, "1: sync before every acknowledgement."),

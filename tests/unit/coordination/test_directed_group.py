@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from mainstem.coordination.assignors import ASSIGNORS, TopicShape
+from mainstem.coordination.assignors import ASSIGNORS
 from mainstem.coordination.directed_group import DirectedGroup, DirectedState
-from mainstem.coordination.directed_members import JOINS, LEAVES, PAUSES, Beat, Told
 from mainstem.coordination.errors import (
     FencedMember,
     GroupError,
@@ -22,11 +21,14 @@ from mainstem.coordination.errors import (
     UnknownMember,
 )
 from mainstem.coordination.group_offsets import TopicPlace
+from mainstem.coordination.heartbeats import JOINS, LEAVES, PAUSES, Beat, BeatRules, Told
+from mainstem.coordination.topology import TopicShape
+from tests.unit.coordination.topologies import Topics
 
 SESSION_MS = 45_000
 REBALANCE_MS = 60_000
 A, B = uuid.UUID(int=1), uuid.UUID(int=2)
-TOPICS = {"a": TopicShape(A, 4), "b": TopicShape(B, 3)}
+TOPICS = Topics({"a": TopicShape(A, 4), "b": TopicShape(B, 3)})
 
 
 def numbered() -> Callable[[], str]:
@@ -50,7 +52,7 @@ def says(member_id: str = "", epoch: int = JOINS, **said: object) -> Beat:
 
 
 def group_of(members_max: int = 100) -> DirectedGroup:
-    return DirectedGroup("g", members_max, SESSION_MS)
+    return DirectedGroup("g", BeatRules(members_max, SESSION_MS))
 
 
 def a(*partitions: int) -> frozenset[TopicPlace]:
@@ -114,7 +116,7 @@ def test_a_static_member_that_goes_for_a_while_keeps_its_share() -> None:
 def test_topics_that_appear_or_grow_are_assigned() -> None:
     group, new_id = group_of(), numbered()
     assert group.beat(says(topics=frozenset({"later"})), TOPICS, new_id, 0).share == frozenset()
-    grown = TOPICS | {"later": TopicShape(B, 1)}
+    grown = Topics(TOPICS | {"later": TopicShape(B, 1)})
     assert group.beat(says("m1", 1), grown, new_id, 1).share == frozenset({TopicPlace(B, 0)})
     grown["later"] = TopicShape(B, 2)
     assert group.beat(says("m1", 2), grown, new_id, 2).share == frozenset({TopicPlace(B, 0), TopicPlace(B, 1)})
@@ -180,7 +182,7 @@ class AnyStory(RuleBasedStateMachine):
         self.group = group_of()
         self.stored: dict[bytes, bytes] = {}
         self.consumers = [Consumer() for _ in range(4)]
-        self.topics = dict(TOPICS)
+        self.topics = Topics(TOPICS)
         self.new_id = numbered()
 
     who = st.integers(0, 3)

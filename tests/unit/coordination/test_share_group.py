@@ -4,24 +4,26 @@ from uuid import UUID
 
 import pytest
 
-from mainstem.coordination.assignors import TopicShape
 from mainstem.coordination.errors import FencedMember, GroupFull, InvalidGroupConfig, UnknownMember
-from mainstem.coordination.share_config import check_group_config, duration_ms, read_rules
-from mainstem.coordination.share_group import ShareBeat, ShareGroup, ShareTold, assign_shared
+from mainstem.coordination.group_config import beat_rules, check_group_config, duration_ms, read_rules
+from mainstem.coordination.heartbeats import Beat, BeatRules, Told
+from mainstem.coordination.share_group import ShareGroup, assign_shared
+from mainstem.coordination.topology import TopicShape
+from tests.unit.coordination.topologies import Topics
 
-TOPICS = {"t": TopicShape(UUID(int=1), 3), "u": TopicShape(UUID(int=2), 1)}
+TOPICS = Topics({"t": TopicShape(UUID(int=1), 3), "u": TopicShape(UUID(int=2), 1)})
 
 
-def beat(group: ShareGroup, member: str, epoch: int, *topics: str, now_ms: int = 0) -> ShareTold:
-    return group.beat(ShareBeat(member, epoch, None, "", frozenset(topics) or None), TOPICS, now_ms)
+def beat(group: ShareGroup, member: str, epoch: int, *topics: str, now_ms: int = 0) -> Told:
+    return group.beat(Beat(member, epoch, "", frozenset(topics) or None), TOPICS, now_ms)
 
 
-def parts(told: ShareTold) -> list[int] | None:
+def parts(told: Told) -> list[int] | None:
     return None if told.share is None else sorted(place.partition for place in told.share)
 
 
 def test_members_come_and_go() -> None:
-    group = ShareGroup("g", 4, 2, 1_000)
+    group = ShareGroup("g", BeatRules(2, 1_000), 4)
     assert beat(group, "a", 0, "t").epoch == 5
     assert parts(beat(group, "a", 5)) is None
     assert parts(beat(group, "b", 0, "t")) == [1]
@@ -52,6 +54,9 @@ def test_settings() -> None:
     assert duration_ms("P1DT2H3M4.5S") == 93_784_500
     assert duration_ms("P") is None
     assert read_rules({"share.isolation.level": "read_committed"}).committed_only
+    rules = BeatRules(7, 1_000, 100)
+    assert beat_rules({"share.session.timeout.ms": "50000"}, "share", rules) == BeatRules(7, 50_000, 100)
+    assert beat_rules({"share.session.timeout.ms": "50000"}, "consumer", rules) == rules
     for name, value in (("share.delivery.count.limit", "1"), ("share.auto.offset.reset", "by_duration:1h"), ("x", "1")):
         with pytest.raises(InvalidGroupConfig):
             check_group_config({name: value})

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.dead_letters import LetterRules
+from mainstem.broker.group_configs import BeatRules
 from mainstem.broker.groups import GroupRules
 from mainstem.protocols.kafka.handlers.access import AccessHandlers
 from mainstem.protocols.kafka.handlers.authentication import AuthenticationHandlers, NoAuthentication
@@ -120,7 +122,25 @@ class KafkaAdapter:
                 offset_note_bytes_max=settings.offset_metadata_bytes_max,
             )
         )
-        broker.directed_groups.govern(settings.group_members_max, settings.consumer_group_session_timeout_ms)
+        broker.group_configs.govern(
+            BeatRules(
+                settings.group_members_max,
+                settings.consumer_group_session_timeout_ms,
+                settings.consumer_group_heartbeat_interval_ms,
+                may_upgrade=settings.consumer_group_migration in ("bidirectional", "upgrade"),
+                may_downgrade=settings.consumer_group_migration in ("bidirectional", "downgrade"),
+            ),
+            BeatRules(
+                settings.share_group_members_max,
+                settings.share_group_session_timeout_ms,
+                settings.share_group_heartbeat_interval_ms,
+            ),
+        )
+        broker.dead_letters.govern(
+            LetterRules(
+                settings.dead_letter_topic_prefix, settings.dead_letter_topics_create, settings.partitions_default
+            )
+        )
         self._throttles = Throttles(broker)
         listener = PLAINTEXT if settings.user is None else SASL_PLAINTEXT
         told = BrokerSettings(settings, self._advertised, self._store, listener)
@@ -135,8 +155,8 @@ class KafkaAdapter:
             **TransactionListingHandlers(broker).apis(),
             **GroupHandlers(broker).apis(),
             **GroupOffsetHandlers(broker).apis(),
-            **ConsumerGroupHandlers(broker, settings).apis(),
-            **ShareGroupHandlers(broker, settings).apis(),
+            **ConsumerGroupHandlers(broker).apis(),
+            **ShareGroupHandlers(broker).apis(),
             **ShareFetchHandlers(broker, settings).apis(),
             **ShareOffsetHandlers(broker).apis(),
             **LogDirHandlers(broker, self._store).apis(),

@@ -19,7 +19,7 @@ import enum
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -69,6 +69,18 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
     """With the newer protocol (KIP-848): after so long without a heartbeat a member is dropped."""
     consumer_group_heartbeat_interval_ms: int = 5_000
     """With the newer protocol: how often members are asked to show that they live."""
+    consumer_group_migration: Literal["bidirectional", "upgrade", "downgrade", "disabled"] = "bidirectional"
+    """In which direction a group with members may change between the classic and the newer protocol."""
+    share_group_members_max: int = 200
+    """Members of one share group."""
+    share_group_session_timeout_ms: int = 45_000
+    """After so long without a heartbeat a member of a share group is dropped."""
+    share_group_heartbeat_interval_ms: int = 5_000
+    """How often members of a share group are asked to show that they live."""
+    dead_letter_topic_prefix: str = "dlq."
+    """What the name of a topic begins with that may get the dead letters of share groups; empty: anything."""
+    dead_letter_topics_create: bool = False
+    """Whether such a topic is created when it is missing."""
     offsets_retention_ms: int = 604_800_000
     """How long the offsets of a group without members are kept."""
     offset_metadata_bytes_max: int = 4_096

@@ -93,7 +93,7 @@ async def test_members_are_shown_with_what_they_work_on(client: Client) -> None:
 async def test_a_group_that_the_broker_assigns_is_shown_like_any_other(client: Client) -> None:
     await client.create("a", 2)
     await client.publish("a", NOW_MS - 2_000)
-    beat = Beat("m", 0, None, None, "client", 10_000, frozenset({"a"}), None, frozenset())
+    beat = Beat("m", 0, "client", frozenset({"a"}), rebalance_timeout_ms=10_000, owned=frozenset())
     await client.broker.directed_groups.beat("g", beat)
     assert (await client.get("/v1/groups"))["groups"] == [{"name": "g", "state": "stable", "members": 1}]
     await commit(client, "g", "a", p0=0)

@@ -53,7 +53,7 @@ class Member:
         } | options
 
     async def fetch(self, *acks: tuple[int, int, list[int]], version: int = 2, **options: Any) -> Any:
-        sizes = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, "max_records": 500, "batch_size": 500}
+        sizes = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, "max_records": 500, "batch_size": 1}
         return await self.client.ask(ApiKey.SHARE_FETCH, version, **self.body(acks, **(sizes | options)))
 
     async def take(self, *acks: tuple[int, int, list[int]], **options: Any) -> list[tuple[int, int, int]]:
@@ -194,7 +194,7 @@ async def test_sessions(connect: Connect) -> None:
 async def test_a_fetch_waits_for_what_comes(connect: Connect) -> None:
     one, two = await joined(connect, "one", "two")
     assert len(await one.take()) == 4
-    sizes = {"max_wait_ms": 10_000, "min_bytes": 1, "max_bytes": 1 << 20, "max_records": 500, "batch_size": 500}
+    sizes = {"max_wait_ms": 10_000, "min_bytes": 1, "max_bytes": 1 << 20, "max_records": 500, "batch_size": 1}
     two.client.send(ApiKey.SHARE_FETCH, 2, **two.body((), **sizes))
     await one.client.produce("t", batch(b"new"))
     two.client.pump()
@@ -295,17 +295,22 @@ async def test_a_group_begins_at_the_end(connect: Connect) -> None:
     assert await me.take() == [(1, 1, 1)]
 
 
+async def dead_letters(client: Client, topic: str) -> list[Any]:
+    found: list[Any] = []
+    for position, size in batches_in(dead := bytes((await client.fetch(topic, 0)).records)):
+        found += decode_records(dead[position : position + size])
+    return found
+
+
 @with_adapter
 async def test_dead_letters(connect: Connect) -> None:
-    letters = {"errors_deadletterqueue_topic_name": "dead", "errors_deadletterqueue_copy_record_enable": "true"}
+    letters = {"errors_deadletterqueue_topic_name": "dlq.g", "errors_deadletterqueue_copy_record_enable": "true"}
     (me,) = await joined(connect, "me", share_delivery_count_limit="2", **letters)
-    await me.client.create("dead")
+    await me.client.create("dlq.g", errors_deadletterqueue_group_enable="true")
     assert await me.take(max_records=1) == [(0, 4, 1)]
     assert await me.take((0, 3, [RELEASE, REJECT, ACCEPT, ACCEPT]), max_records=1) == [(0, 0, 2)]
     assert await me.acknowledge((0, 0, [RELEASE]), (4, 4, [ACCEPT])) == 0
-    found = []
-    for position, size in batches_in(dead := bytes((await me.client.fetch("dead", 0)).records)):
-        found += decode_records(dead[position : position + size])
+    found = await dead_letters(me.client, "dlq.g")
     assert [(r.key, r.value, dict(r.headers)["__dlq.errors.offset"]) for r in found] == [
         (b"k", b"1", b"1"),
         (b"k", b"0", b"0"),
@@ -319,6 +324,88 @@ async def test_dead_letters(connect: Connect) -> None:
         "__dlq.errors.message": b"Offset delivery count exceeded the threshold.",
     }
     assert await me.take(max_records=1) == [(5, 9, 1)]
+
+
+@with_adapter
+async def test_a_topic_that_does_not_allow_it_gets_no_dead_letters(connect: Connect) -> None:
+    (me,) = await joined(connect, "me", errors_deadletterqueue_topic_name="dlq.g")
+    await me.client.create("dlq.g")
+    assert await me.take() == [(0, 4, 1), (5, 9, 1), (10, 14, 1), (15, 19, 1)]
+    assert await me.acknowledge((0, 4, [REJECT])) == 0
+    assert await dead_letters(me.client, "dlq.g") == []
+    await configure(me.client, errors_deadletterqueue_topic_name="dlq.missing")
+    assert await me.acknowledge((5, 9, [REJECT])) == 0
+    await configure(me.client, errors_deadletterqueue_topic_name="business")
+    await me.client.create("business", errors_deadletterqueue_group_enable="true")
+    assert await me.acknowledge((10, 14, [REJECT])) == 0
+    assert await dead_letters(me.client, "business") == []
+    assert await me.take() == [], "they are settled all the same"
+
+
+@with_adapter(dead_letter_topics_create=True, partitions_default=3)
+async def test_a_topic_for_dead_letters_is_created(connect: Connect) -> None:
+    (me,) = await joined(connect, "me", errors_deadletterqueue_topic_name="dlq.new")
+    await me.take()
+    assert await me.acknowledge((0, 1, [REJECT])) == 0
+    assert [(r.key, r.value) for r in await dead_letters(me.client, "dlq.new")] == [(None, None)] * 2
+    (topic,) = (await me.client.ask(ApiKey.METADATA, 12, topics=[{"name": "dlq.new"}])).topics
+    assert len(topic.partitions) == 3
+
+
+@with_adapter
+async def test_stretches_are_as_long_as_asked_for(connect: Connect) -> None:
+    one, two = await joined(connect, "one", "two")
+    assert await one.take(batch_size=10) == [(0, 9, 1), (10, 19, 1)]
+    assert await one.acknowledge((4, 6, [RELEASE])) == 0
+    assert await two.take(batch_size=10) == [(4, 6, 2)]
+
+
+@with_adapter
+async def test_a_fetch_waits_for_enough(connect: Connect) -> None:
+    one, two = await joined(connect, "one", "two")
+    await one.take()
+    size = len(batch(b"new"))
+    sizes = {"max_wait_ms": 10_000, "min_bytes": 3 * size, "max_bytes": 1 << 20, "max_records": 500, "batch_size": 500}
+    two.client.send(ApiKey.SHARE_FETCH, 2, **two.body((), **sizes))
+    for _ in range(2):
+        await one.client.produce("t", batch(b"new"))
+    two.client.pump()
+    assert await one.take() == [(20, 20, 1), (21, 21, 1)], "nothing was given to who waits for more"
+    assert await one.acknowledge((20, 21, [RELEASE])) == 0
+    await one.client.produce("t", batch(b"new"))
+    two.client.pump()
+    _, answer = decode_response(ApiKey.SHARE_FETCH, 2, await two.client.receive())
+    acquired = answer.responses[0].partitions[0].acquired_records
+    assert [(a.first_offset, a.last_offset, a.delivery_count) for a in acquired] == [(20, 21, 2), (22, 22, 1)]
+    assert await one.acknowledge((0, 0, [RELEASE])) == 0
+    assert await two.take(max_wait_ms=50, min_bytes=1 << 20) == [(0, 0, 2)], "what there is when the time is over"
+
+
+@with_adapter
+async def test_a_group_may_forbid_renewal(connect: Connect) -> None:
+    (me,) = await joined(connect, "me", share_renew_acknowledge_enable="false")
+    await me.take()
+    assert await me.acknowledge((0, 0, [RENEW]), is_renew_ack=True) == ErrorCode.INVALID_RECORD_STATE
+    assert await me.acknowledge((0, 0, [ACCEPT])) == 0
+
+
+@with_adapter(share_group_members_max=1, share_group_heartbeat_interval_ms=700)
+async def test_rules_of_the_broker_and_of_one_group(connect: Connect) -> None:
+    client = connect()
+    await client.create("t")
+    assert (await beat(client, "one", 0, ["t"])).heartbeat_interval_ms == 700
+    assert (await beat(client, "two", 0, ["t"])).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert await configure(client, share_heartbeat_interval_ms="6000") == 0
+    assert (await beat(client, "one", 1)).heartbeat_interval_ms == 6_000
+    assert await configure(client, share_session_timeout_ms="1") == ErrorCode.INVALID_CONFIG
+
+
+@with_adapter(share_group_session_timeout_ms=50)
+async def test_who_is_silent_is_dropped(connect: Connect) -> None:
+    one, two = await joined(connect, "one", "two")
+    await one.take()
+    assert len(await two.take(max_wait_ms=10_000)) == 4, "what it had is free"
+    assert (await beat(one.client, "one", 2)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 @with_adapter

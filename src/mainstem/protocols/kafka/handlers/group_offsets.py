@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +10,7 @@ from mainstem.broker.broker import Broker
 from mainstem.broker.groups import CommittedOffset, Group, GroupState, TopicPlace
 from mainstem.broker.topics import Topic
 from mainstem.model.errors import MainstemError
+from mainstem.protocols.kafka.handlers.committed_offsets import CommittedOffsets
 from mainstem.protocols.kafka.handlers.groups import group_code
 from mainstem.protocols.kafka.handlers.requests import Body, Call, Served
 from mainstem.protocols.kafka.mapping import log_of
@@ -27,9 +28,10 @@ class GroupOffsetHandlers:
 
     def __init__(self, broker: Broker) -> None:
         self._groups = broker.groups
+        self._directed = broker.directed_groups
         self._transactions = broker.transactions
         self._topics = broker.topics
-        self._now_ms = broker.clock.now_ms
+        self._broker = broker
 
     def apis(self) -> dict[int, Served]:
         """By key."""
@@ -49,7 +51,7 @@ class GroupOffsetHandlers:
     async def offset_commit(self, call: Call) -> Body:
         """Answered when the offsets are in the log."""
         body = call.body
-        offsets: dict[TopicPlace, CommittedOffset] = {}
+        offsets = CommittedOffsets(self._broker)
         refusal = ErrorCode.NONE
         try:
             self._groups.check_commit(
@@ -60,35 +62,20 @@ class GroupOffsetHandlers:
         topics = []
         for topic in body.topics:
             known = self._topic(topic, call.version)
+            whole = refusal
+            if not whole and known is None and call.version >= TOPIC_IDS_FROM:
+                whole = ErrorCode.UNKNOWN_TOPIC_ID
             partitions = [
-                {
-                    "partition_index": asked.partition_index,
-                    "error_code": refusal or self._take(known, asked, call, offsets),
-                }
+                {"partition_index": asked.partition_index, "error_code": whole or offsets.take(known, asked)}
                 for asked in topic.partitions
             ]
             topics.append({"name": topic.name, "topic_id": topic.topic_id, "partitions": partitions})
-        if offsets:
+        if offsets.taken:
             try:
-                await self._groups.commit(body.group_id, offsets)
+                await self._groups.commit(body.group_id, offsets.taken)
             except MainstemError as error:
                 _fail_all(topics, group_code(error))
         return {"topics": topics}
-
-    def _take(self, topic: Topic | None, asked: Any, call: Call, offsets: dict[TopicPlace, CommittedOffset]) -> int:
-        """Note the offset of one partition; answers the code if it cannot be."""
-        if topic is None and call.version >= TOPIC_IDS_FROM:
-            return ErrorCode.UNKNOWN_TOPIC_ID
-        if topic is None or log_of(topic, asked.partition_index) is None:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        note = asked.committed_metadata or ""
-        try:
-            self._groups.check_note(note)
-        except MainstemError as error:
-            return group_code(error)
-        place = TopicPlace(topic.id, asked.partition_index)
-        offsets[place] = CommittedOffset(asked.committed_offset, asked.committed_leader_epoch, note, self._now_ms())
-        return ErrorCode.NONE
 
     # Fetch
 
@@ -154,7 +141,10 @@ class GroupOffsetHandlers:
             group = self._groups.get(body.group_id)
             if group.members and group.protocol_type != PROTOCOL_TYPE:
                 return {"error_code": ErrorCode.NON_EMPTY_GROUP}
-            subscribed = _subscribed(group)
+            if body.group_id in self._directed:
+                subscribed: Collection[str] = self._directed.get(body.group_id).subscribed
+            else:
+                subscribed = _subscribed(group)
             places: list[TopicPlace] = []
             topics = []
             for topic in body.topics:

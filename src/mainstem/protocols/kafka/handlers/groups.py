@@ -9,6 +9,7 @@ from mainstem.broker.directed_groups import DirectedState
 from mainstem.broker.errors import InconsistentProtocol, MemberIdRequired, UnknownGroup
 from mainstem.broker.groups import Assigned, Group, GroupState, Joined, JoinWish
 from mainstem.broker.log import Answer
+from mainstem.broker.share_groups import ShareGroup
 from mainstem.model.errors import DiskError, MainstemError, UnavailableError
 from mainstem.protocols.kafka.errors import code_of
 from mainstem.protocols.kafka.handlers.requests import Body, Call, Served
@@ -38,6 +39,11 @@ DIRECTED_STATES = {
 }
 DEAD = "Dead"
 SHARE_PROTOCOL_TYPE = "share"
+
+
+def share_state(group: ShareGroup) -> str:
+    """As Kafka calls it."""
+    return "Stable" if group.members else "Empty"
 
 
 def group_code(error: MainstemError) -> ErrorCode:
@@ -158,25 +164,25 @@ class GroupHandlers:
             return {"error_code": group_code(error)}
         return {}
 
-    def leave_group(self, call: Call) -> Body:
+    async def leave_group(self, call: Call) -> Body:
         """Members go, each by itself."""
         body = call.body
         if call.version < LEAVE_LISTS_FROM:
-            return {"error_code": self._leave(body.group_id, body.member_id, None)}
+            return {"error_code": await self._leave(body.group_id, body.member_id, None)}
         return {
             "members": [
                 {
                     "member_id": member.member_id,
                     "group_instance_id": member.group_instance_id,
-                    "error_code": self._leave(body.group_id, member.member_id, member.group_instance_id),
+                    "error_code": await self._leave(body.group_id, member.member_id, member.group_instance_id),
                 }
                 for member in body.members
             ]
         }
 
-    def _leave(self, group: str, member_id: str, instance_id: str | None) -> ErrorCode:
+    async def _leave(self, group: str, member_id: str, instance_id: str | None) -> ErrorCode:
         try:
-            self._groups.leave(group, member_id, instance_id)
+            await self._groups.leave(group, member_id, instance_id)
         except MainstemError as error:
             return group_code(error)
         return ErrorCode.NONE
@@ -199,7 +205,7 @@ class GroupHandlers:
     def _summary(self, name: str) -> tuple[str, str, str]:
         """Kind, protocol type and state."""
         if name in self._shared:
-            return SHARE, SHARE_PROTOCOL_TYPE, "Stable" if self._shared.get(name).members else "Empty"
+            return SHARE, SHARE_PROTOCOL_TYPE, share_state(self._shared.get(name))
         if name in self._directed:
             return CONSUMER, PROTOCOL_TYPE, DIRECTED_STATES[self._directed.get(name).state]
         group = self._groups.get(name)
@@ -211,8 +217,8 @@ class GroupHandlers:
         described = []
         for name in call.body.groups:
             try:
-                if name in self._directed:
-                    raise UnknownGroup(f"{name} is described by ConsumerGroupDescribe")
+                if name in self._directed or name in self._shared:
+                    raise UnknownGroup(f"Group {name} is not a classic group.")
                 described.append(_describe(self._groups.get(name)) | {"authorized_operations": operations})
             except UnknownGroup:
                 code = ErrorCode.GROUP_ID_NOT_FOUND if call.version >= NOT_FOUND_FROM else ErrorCode.NONE

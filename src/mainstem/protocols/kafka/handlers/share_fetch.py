@@ -148,17 +148,43 @@ class ShareFetchHandlers:
 
         call.reply.on_drain(hurry)
         call.reply.release = hurry
+        looked: dict[int, int | None] = {}
         while True:
-            answers = await self._take_all(session, call)
+            left = deadline - self._clock.monotonic()
+            answers: dict[Spot, Body] = {}
+            if hurried or left <= 0 or await self._is_enough(session, call, looked):
+                answers = await self._take_all(session, call)
             if session.connection.is_closed:
                 self._subscriptions.give_back(session.group, session.member)
                 return {}
-            left = deadline - self._clock.monotonic()
             if answers or hurried or left <= 0:
                 return answers
-            logs = [log for spot in session.spots if not isinstance(log := self._place(spot), ErrorCode)]
-            waiting = self._subscriptions.wait(session.group, logs, left)
+            waiting = self._subscriptions.wait(session.group, looked, left)
             await waiting
+
+    async def _is_enough(self, session: ShareSession, call: Call, looked: dict[int, int | None]) -> bool:
+        """Whether there is as much to take as the client waits for. Notes up to where each log was looked at."""
+        wanted = min(call.body.min_bytes, call.body.max_bytes, self._bytes_max)
+        found = 0
+        looked.clear()
+        for spot in list(session.spots):
+            log = self._place(spot)
+            if isinstance(log, ErrorCode):
+                return True  # to be told at once
+            looked[log] = None
+        if wanted <= 1:
+            return True
+        for log in looked:
+            try:
+                await self._groups.open(session.group, log)
+                available = await self._subscriptions.measure(session.group, log, min(wanted, PARTITION_BYTES_MAX))
+            except MainstemError:
+                return True
+            looked[log] = available.end
+            found += available.size
+            if found >= wanted or available.size >= PARTITION_BYTES_MAX:
+                return True
+        return False
 
     async def _take_all(self, session: ShareSession, call: Call) -> dict[Spot, Body]:
         body = call.body
@@ -168,7 +194,8 @@ class ShareFetchHandlers:
         for spot in list(session.spots):
             if records_left <= 0 or bytes_left <= 0:
                 break
-            wish = Wish(session.member, records_left, min(bytes_left, PARTITION_BYTES_MAX), is_strict)
+            size = min(bytes_left, PARTITION_BYTES_MAX)
+            wish = Wish(session.member, records_left, size, is_strict, max(body.batch_size, 1))
             log = self._place(spot)
             try:
                 if isinstance(log, ErrorCode):

@@ -6,29 +6,27 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.directed_groups import JOINS
 from mainstem.broker.errors import UnknownGroup
-from mainstem.broker.share_groups import ShareBeat, ShareGroup
+from mainstem.broker.share_groups import Beat, ShareGroup
 from mainstem.broker.topics import Topic
 from mainstem.model.errors import MainstemError
-from mainstem.protocols.kafka.handlers.consumer_groups import by_topic
-from mainstem.protocols.kafka.handlers.groups import group_code
+from mainstem.protocols.kafka.handlers.assigned_groups import by_named_topic, describe_all, tell
+from mainstem.protocols.kafka.handlers.groups import group_code, share_state
 from mainstem.protocols.kafka.handlers.requests import Body, Call, Served
-from mainstem.protocols.kafka.mapping import GROUP_OPERATIONS, NOT_ASKED
-from mainstem.protocols.kafka.session import KafkaSettings
 from mainstem.wire.kafka import ApiKey, ErrorCode
 
-JOINS, LEAVES = 0, -1
+LEAVES = -1
 ASSIGNOR = "simple"
 
 
 class ShareGroupHandlers:
     """ShareGroupHeartbeat, ShareGroupDescribe."""
 
-    def __init__(self, broker: Broker, settings: KafkaSettings) -> None:
+    def __init__(self, broker: Broker) -> None:
         self._groups = broker.share_groups
         self._others = broker.groups
         self._topics = broker.topics.by_id
-        self._heartbeat_interval_ms = settings.consumer_group_heartbeat_interval_ms
 
     def apis(self) -> dict[int, Served]:
         """By key."""
@@ -43,12 +41,12 @@ class ShareGroupHandlers:
         message = _check(call)
         if message is not None:
             return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": message}
-        beat = ShareBeat(
+        beat = Beat(
             member_id=body.member_id,
             epoch=body.member_epoch,
-            rack_id=body.rack_id,
             client_id=call.client_id,
             topics=None if body.subscribed_topic_names is None else frozenset(body.subscribed_topic_names),
+            rack_id=body.rack_id,
         )
         try:
             if body.group_id not in self._groups and body.group_id in self._others.names():
@@ -56,31 +54,11 @@ class ShareGroupHandlers:
             told = await self._groups.beat(body.group_id, beat)
         except MainstemError as error:
             return {"error_code": group_code(error), "error_message": str(error)}
-        return {
-            "member_id": told.member_id,
-            "member_epoch": told.epoch,
-            "heartbeat_interval_ms": self._heartbeat_interval_ms,
-            "assignment": None if told.share is None else {"topic_partitions": by_topic(told.share)},
-        }
+        return tell(told, self._groups.rules(body.group_id))
 
     def describe(self, call: Call) -> Body:
         """Groups with their members, and what these take records from."""
-        operations = GROUP_OPERATIONS if call.body.include_authorized_operations else NOT_ASKED
-        described: list[Body] = []
-        for name in call.body.group_ids:
-            try:
-                group = _describe(self._groups.get(name), self._topics)
-                described.append(group | {"authorized_operations": operations})
-            except UnknownGroup:
-                message = f"Group {name} not found."
-                code = ErrorCode.GROUP_ID_NOT_FOUND
-                described.append({"error_code": code, "error_message": message, "group_id": name})
-        return {"groups": described}
-
-
-def share_state(group: ShareGroup) -> str:
-    """As Kafka calls it."""
-    return "Stable" if group.members else "Empty"
+        return describe_all(call, lambda name: _describe(self._groups.get(name), self._topics))
 
 
 def _check(call: Call) -> str | None:
@@ -114,13 +92,7 @@ def _describe(group: ShareGroup, topics: Mapping[UUID, Topic]) -> Body:
                 "client_id": member.client_id,
                 "client_host": "",
                 "subscribed_topic_names": sorted(member.topics),
-                "assignment": {
-                    "topic_partitions": [
-                        entry | {"topic_name": topics[entry["topic_id"]].name}
-                        for entry in by_topic(member.share)
-                        if entry["topic_id"] in topics
-                    ]
-                },
+                "assignment": by_named_topic(member.share, topics),
             }
             for member in group.members.values()
         ],

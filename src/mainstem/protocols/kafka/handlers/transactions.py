@@ -13,10 +13,10 @@ from mainstem.broker.errors import (
     StaleGeneration,
     StaleMember,
 )
-from mainstem.broker.groups import CommittedOffset, TopicPlace
 from mainstem.broker.transactions import Identity
 from mainstem.model.errors import MainstemError, UnavailableError
 from mainstem.protocols.kafka.errors import code_of
+from mainstem.protocols.kafka.handlers.committed_offsets import CommittedOffsets
 from mainstem.protocols.kafka.handlers.requests import Body, Call, Served
 from mainstem.protocols.kafka.mapping import log_of
 from mainstem.wire.kafka import ApiKey, ErrorCode
@@ -39,7 +39,7 @@ class TransactionHandlers:
         self._transactions = broker.transactions
         self._groups = broker.groups
         self._topics = broker.topics.named()
-        self._now_ms = broker.clock.now_ms
+        self._broker = broker
 
     def apis(self) -> dict[int, Served]:
         """By key."""
@@ -121,9 +121,9 @@ class TransactionHandlers:
     async def commit_offsets(self, call: Call) -> Body:
         """Offsets that count when the transaction commits."""
         body = call.body
-        offsets: dict[TopicPlace, CommittedOffset] = {}
+        offsets = CommittedOffsets(self._broker)
         codes = {
-            (topic.name, asked.partition_index): self._take(topic.name, asked, offsets)
+            (topic.name, asked.partition_index): offsets.take(self._topics.get(topic.name), asked)
             for topic in body.topics
             for asked in topic.partitions
         }
@@ -134,7 +134,7 @@ class TransactionHandlers:
                 body.transactional_id,
                 Identity(body.producer_id, body.producer_epoch),
                 body.group_id,
-                offsets,
+                offsets.taken,
                 implicitly=call.version >= IMPLICIT_FROM,
             )
         except InvalidTransactionState:
@@ -171,19 +171,6 @@ class TransactionHandlers:
             return
         except StaleMember as error:
             raise StaleGeneration(str(error)) from None  # as producers know it, whatever the kind of group
-
-    def _take(self, topic: str, asked: Any, offsets: dict[TopicPlace, CommittedOffset]) -> int:
-        known = self._topics.get(topic)
-        if known is None or log_of(known, asked.partition_index) is None:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        note = asked.committed_metadata or ""
-        try:
-            self._groups.check_note(note)
-        except MainstemError as error:
-            return code_of(error)
-        place = TopicPlace(known.id, asked.partition_index)
-        offsets[place] = CommittedOffset(asked.committed_offset, asked.committed_leader_epoch, note, self._now_ms())
-        return ErrorCode.NONE
 
     # The end
 

@@ -7,12 +7,16 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from mainstem.coordination.errors import InvalidGroupConfig
+from mainstem.coordination.heartbeats import BeatRules
 from mainstem.coordination.subscription import Limits
 
 SCOPE = "group-configs"
 """What was set, by group."""
 
 DURATION_PREFIX = "by_duration:"
+SESSION_TIMEOUT_MS = (45_000, 60_000)
+"""Bounds of what a group may ask for, as Kafka has them."""
+HEARTBEAT_INTERVAL_MS = (5_000, 15_000)
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 
 
@@ -49,6 +53,20 @@ GROUP_OPTIONS: Mapping[str, GroupOption] = {
     option.name: option
     for option in (
         GroupOption(
+            "consumer.heartbeat.interval.ms",
+            "5000",
+            "int",
+            "How often members of the newer protocol are asked to show that they live.",
+            _whole(*HEARTBEAT_INTERVAL_MS),
+        ),
+        GroupOption(
+            "consumer.session.timeout.ms",
+            "45000",
+            "int",
+            "After so long without a heartbeat a member of the newer protocol is dropped.",
+            _whole(*SESSION_TIMEOUT_MS),
+        ),
+        GroupOption(
             "errors.deadletterqueue.topic.name",
             "",
             "string",
@@ -70,6 +88,13 @@ GROUP_OPTIONS: Mapping[str, GroupOption] = {
             _is_reset,
         ),
         GroupOption(
+            "share.heartbeat.interval.ms",
+            "5000",
+            "int",
+            "How often members of a share group are asked to show that they live.",
+            _whole(*HEARTBEAT_INTERVAL_MS),
+        ),
+        GroupOption(
             "share.isolation.level",
             "read_uncommitted",
             "string",
@@ -82,6 +107,20 @@ GROUP_OPTIONS: Mapping[str, GroupOption] = {
             "int",
             "How long a member may work on a record before it is given to another.",
             _whole(1_000, 3_600_000),
+        ),
+        GroupOption(
+            "share.renew.acknowledge.enable",
+            "true",
+            "boolean",
+            "Whether members may prolong that.",
+            lambda value: value in ("true", "false"),
+        ),
+        GroupOption(
+            "share.session.timeout.ms",
+            "45000",
+            "int",
+            "After so long without a heartbeat a member of a share group is dropped.",
+            _whole(*SESSION_TIMEOUT_MS),
         ),
         GroupOption(
             "share.delivery.count.limit",
@@ -110,6 +149,7 @@ class ShareRules(NamedTuple):
     dead_letters: str = ""
     """The topic for dead letters."""
     copies_dead: bool = False
+    may_renew: bool = True
 
 
 def read_rules(configs: Mapping[str, str]) -> ShareRules:
@@ -129,7 +169,18 @@ def read_rules(configs: Mapping[str, str]) -> ShareRules:
         value("share.isolation.level") == "read_committed",
         value("errors.deadletterqueue.topic.name"),
         value("errors.deadletterqueue.copy.record.enable") == "true",
+        value("share.renew.acknowledge.enable") == "true",
     )
+
+
+def beat_rules(configs: Mapping[str, str], kind: str, rules: BeatRules) -> BeatRules:
+    """The rules of all groups of a kind, with what was set for one."""
+    session, interval = configs.get(f"{kind}.session.timeout.ms"), configs.get(f"{kind}.heartbeat.interval.ms")
+    if session is not None:
+        rules = rules._replace(session_timeout_ms=int(session))
+    if interval is not None:
+        rules = rules._replace(heartbeat_interval_ms=int(interval))
+    return rules
 
 
 def check_group_config(configs: Mapping[str, str]) -> None:
