@@ -1,11 +1,12 @@
 """The newer group protocol (KIP-848), as librdkafka speaks it."""
 
+import itertools
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 
-from tests.clients.kafka.serving import QUICK_RETURN, Broker, serving
+from tests.clients.kafka.serving import QUICK_GROUPS, QUICK_RETURN, Broker, serving
 from tests.clients.kafka.test_confluent import admin, create, produce
 from tests.clients.kafka.test_groups import partitions, poll_until
 
@@ -101,3 +102,73 @@ def test_a_static_member_comes_back_to_its_place(tmp_path: Path) -> None:
         poll_until(lambda: partitions(second) == held, second, other)
         second.close()
         other.close()
+
+
+def test_topics_by_regular_expression(tmp_path: Path) -> None:
+    with serving(tmp_path / "data", *QUICK_BEATS) as broker:
+        create(broker, "orders-1", 2)
+        create(broker, "bills", 1)
+        reader = consumer(broker, "g", **{"topic.metadata.refresh.interval.ms": 500})
+        reader.subscribe(["^orders-[0-9]+"])
+
+        def held() -> set[tuple[str, int]]:
+            return {(place.topic, place.partition) for place in reader.assignment()}
+
+        poll_until(lambda: held() == {("orders-1", 0), ("orders-1", 1)}, reader)
+        create(broker, "orders-2", 1)
+        produce(broker, "orders-2", [{"value": b"late"}])
+        received = poll_until(lambda: ("orders-2", 0) in held(), reader)
+        while not received:
+            received += poll_until(lambda: True, reader)
+        assert received == [b"late"]
+        assert len(held()) == 3
+        client = admin(broker)
+        client.delete_topics(["orders-1"])["orders-1"].result(10)
+        poll_until(lambda: held() == {("orders-2", 0)}, reader)
+        reader.close()
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_group_is_rolled_member_by_member(tmp_path: Path, strategy: str) -> None:
+    """From the classic protocol to the newer one and back, under load: no record is lost, all is shared out each time."""
+    with serving(tmp_path / "data", *QUICK_BEATS, *QUICK_GROUPS) as broker:
+        create(broker, "rolled", 6)
+        quick = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 200}
+        configs: dict[str, dict[str, object]] = {
+            "classic": {"group.protocol": "classic", "partition.assignment.strategy": strategy, **quick},
+            "consumer": {"group.protocol": "consumer"},
+        }
+        numbers = itertools.count()
+        sent: list[int] = []
+        received: list[bytes] = []
+        kinds = ["classic"] * 3
+        members = [consumer(broker, "g", **configs[kind]) for kind in kinds]
+
+        def settle() -> None:
+            """Everybody has two partitions and all that was sent arrives."""
+            received.extend(poll_until(lambda: sorted(len(partitions(m)) for m in members) == [2, 2, 2], *members))
+            assert set().union(*map(partitions, members)) == set(range(6))
+            mine = list(itertools.islice(numbers, 60))
+            produce(broker, "rolled", [{"value": b"%d" % n, "partition": n % 6} for n in mine])
+            sent.extend(mine)
+            wanted = set(mine)
+            while not wanted <= set(map(int, received)):
+                received.extend(poll_until(lambda: True, *members))
+            for member in members:
+                member.commit(asynchronous=False)
+
+        for member in members:
+            member.subscribe(["rolled"])
+        settle()
+        client = admin(broker)
+        assert client.describe_consumer_groups(["g"])["g"].result(10).type.name == "CLASSIC"
+        for to in ("consumer", "classic"):
+            for index in range(3):
+                members[index].close()
+                members[index] = consumer(broker, "g", **configs[to])
+                members[index].subscribe(["rolled"])
+                settle()
+            assert client.describe_consumer_groups(["g"])["g"].result(10).type.name == to.upper()
+        assert set(map(int, received)) == set(sent)
+        for member in members:
+            member.close()

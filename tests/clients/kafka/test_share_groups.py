@@ -12,7 +12,7 @@ from tests.clients.kafka.test_confluent import admin, create, produce
 
 pytestmark = pytest.mark.conformance
 
-QUICK_BEATS = ("--set", "kafka.consumer_group_heartbeat_interval_ms=100")
+QUICK_BEATS = ("--set", "kafka.share_group_heartbeat_interval_ms=100")
 
 
 def member(broker: Broker, group: str = "g", **config: object) -> ShareConsumer:
@@ -87,9 +87,9 @@ def test_nothing_acknowledged_comes_again_after_kills(tmp_path: Path) -> None:
 def test_verdicts_and_dead_letters(tmp_path: Path) -> None:
     with serving(tmp_path / "data", *QUICK_BEATS) as broker:
         create(broker, "shared", 1)
-        create(broker, "dead", 1)
+        create(broker, "dlq.shared", 1, errors_deadletterqueue_group_enable="true")
         letters = {
-            "errors.deadletterqueue.topic.name": "dead",
+            "errors.deadletterqueue.topic.name": "dlq.shared",
             "errors.deadletterqueue.copy.record.enable": "true",
             "share.delivery.count.limit": "2",
         }
@@ -110,7 +110,7 @@ def test_verdicts_and_dead_letters(tmp_path: Path) -> None:
                 break
         assert seen == {value: 2 if value == 5 else 1 for value in range(10)}
         undertaker = member(broker, "undertaker")
-        undertaker.subscribe(["dead"])
+        undertaker.subscribe(["dlq.shared"])
         assert sorted(gather(lambda got: len(got) >= 2, undertaker)) == [3, 5]
         undertaker.close()
         reader.close()
