@@ -68,7 +68,8 @@ class DeadLetters:
         except (_Refused, MainstemError) as error:
             log.warning("group %s: %d dead letters are lost: %s", name, len(spent), error)
             return []
-        source, partition = self._origin(cursor.log)
+        origin = self._topics.origin(cursor.log)
+        source, partition = ("", 0) if origin is None else (origin[0].name, origin[1])
         destination = target.logs[partition % len(target.logs)]
         appends = []
         for offset, why in sorted(spent.items()):
@@ -101,12 +102,6 @@ class DeadLetters:
         if topic.configs.get(ENABLED) != "true":
             raise _Refused(f"{ENABLED} of {name} is not true")
         return topic
-
-    def _origin(self, number: int) -> tuple[str, int]:
-        for topic in self._topics.by_id.values():
-            if number in topic.logs:
-                return topic.name, topic.logs.index(number)
-        return "", 0
 
     async def _content(self, number: int, offset: int) -> tuple[bytes | None, bytes | None]:
         """Key and value; nothing of what is gone or cannot be read."""

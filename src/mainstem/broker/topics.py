@@ -56,6 +56,11 @@ class Topics:
         """One of them. Raises UnknownTopic."""
         return self._catalog.topic(name, namespace)
 
+    def origin(self, log: int) -> tuple[Topic, int] | None:
+        """The topic and the partition that a log is of; None if it is gone."""
+        found = self._catalog.origins.get(log)
+        return None if found is None else (self.by_id[found[0]], found[1])
+
     def check_create(self, wish: NewTopic) -> None:
         """Whether such a topic could be created now. Raises kinds of TopicError."""
         self._catalog.check_create(wish)

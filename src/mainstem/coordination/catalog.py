@@ -117,6 +117,8 @@ class Catalog:
     def __init__(self) -> None:
         self.namespaces: dict[str, dict[str, Topic]] = {DEFAULT_NAMESPACE: {}}
         self.by_id: dict[uuid.UUID, Topic] = {}
+        self.origins: dict[int, tuple[uuid.UUID, int]] = {}
+        """The topic and partition that a log is of."""
         self.cluster_id = ""
         self.broker_configs: dict[str, dict[str, str]] = {}
         """By node, and by the empty name for all, what was set while the broker ran."""
@@ -245,11 +247,14 @@ class Catalog:
             namespace, _, name = key.removeprefix(_TOPIC_PREFIX).decode().partition("/")
             gone = self.namespaces[namespace].pop(name)
             del self.by_id[gone.id]
+            for log in gone.logs:
+                del self.origins[log]
             del self._plain_names[namespace, _plain(name)]
             return
         topic = Topic(_decode_topic(value), self.topic_defaults)
         self.namespaces.setdefault(topic.namespace, {})[topic.name] = topic
         self.by_id[topic.id] = topic
+        self.origins.update((log, (topic.id, partition)) for partition, log in enumerate(topic.logs))
         self._plain_names[topic.namespace, _plain(topic.name)] = topic.name
 
     def _replay_broker_config(self, name: str, value: bytes | None) -> None:

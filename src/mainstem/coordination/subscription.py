@@ -103,6 +103,11 @@ class Cursor:
         self._stored_pages: set[int] = set()
         self._is_moved = True
 
+    @property
+    def settled_count(self) -> int:
+        """How many are settled above the floor."""
+        return sum(map(len, self.settled.pages.values()))
+
     # Giving out
 
     def first_free(self, offset: int = 0) -> int:

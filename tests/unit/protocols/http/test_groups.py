@@ -2,6 +2,7 @@
 
 from mainstem.broker.directed_groups import Beat
 from mainstem.broker.groups import CommittedOffset, GroupRules, JoinWish, TopicPlace
+from mainstem.broker.subscriptions import Ruling, Verdict, Wish
 from mainstem.wire.kafka.consumer_protocol import encode_assignment
 from tests.unit.protocols.http.http_client import NOW_MS, Client, with_client
 
@@ -86,7 +87,9 @@ async def test_members_are_shown_with_what_they_work_on(client: Client) -> None:
     (member,) = group["members"]
     assert (member["client_id"], member["client_host"]) == ("client", "/127.0.0.1")
     assert member["assigned"] == [{"topic": "a", "partitions": [0, 2]}]
-    assert (await client.get("/v1/groups"))["groups"] == [{"name": "g/1", "state": "stable", "members": 1}]
+    assert (await client.get("/v1/groups"))["groups"] == [
+        {"name": "g/1", "state": "stable", "members": 1, "is_shared": False}
+    ]
 
 
 @with_client
@@ -95,7 +98,9 @@ async def test_a_group_that_the_broker_assigns_is_shown_like_any_other(client: C
     await client.publish("a", NOW_MS - 2_000)
     beat = Beat("m", 0, "client", frozenset({"a"}), rebalance_timeout_ms=10_000, owned=frozenset())
     await client.broker.directed_groups.beat("g", beat)
-    assert (await client.get("/v1/groups"))["groups"] == [{"name": "g", "state": "stable", "members": 1}]
+    assert (await client.get("/v1/groups"))["groups"] == [
+        {"name": "g", "state": "stable", "members": 1, "is_shared": False}
+    ]
     await commit(client, "g", "a", p0=0)
     group = await client.get("/v1/groups/g")
     assert (group["state"], group["assigned_by"], group["lag_messages"]) == ("stable", "broker", 1)
@@ -103,6 +108,33 @@ async def test_a_group_that_the_broker_assigns_is_shown_like_any_other(client: C
     assert (member["id"], member["client_id"], member["client_host"]) == ("m", "client", None)
     assert member["assigned"] == [{"topic": "a", "partitions": [0, 1]}]
     assert 'mainstem_group_members{group="g"} 1.0' in (await client.ask("GET", "/metrics")).body.decode()
+
+
+@with_client
+async def test_a_share_group_is_shown_with_what_is_not_settled(client: Client) -> None:
+    await client.create("a", 1)
+    await client.publish("a", *(NOW_MS - age for age in (9_000, 7_000, 5_000, 3_000)))
+    shared = client.broker.share_groups
+    await shared.configs.configure("g", lambda configs: {"share.auto.offset.reset": "earliest"})
+    await shared.beat("g", Beat("m", 0, "client", frozenset({"a"})))
+    log = client.broker.topics.get("a").logs[0]
+    await shared.open("g", log)
+    assert (await shared.subscriptions.take("g", log, Wish("m", 10, 1 << 20))).records == 4
+    verdicts = [Ruling(0, 0, Verdict.ACCEPT), Ruling(2, 2, Verdict.ACCEPT)]
+    assert await shared.subscriptions.rule("g", "m", {log: verdicts}) == {}
+    group = await client.get("/v1/groups/g")
+    assert (group["state"], group["is_shared"], group["assigned_by"]) == ("stable", True, "broker")
+    assert (group["lag_messages"], group["lag_seconds"]) == (2, 7.0)
+    (offset,) = group["offsets"]
+    assert (offset["topic"], offset["partition"], offset["offset"], offset["end"]) == ("a", 0, 1, 4)
+    assert offset["committed_ms"] is None
+    assert group["members"][0]["assigned"] == [{"topic": "a", "partitions": [0]}]
+    assert (await client.get("/v1/groups"))["groups"] == [
+        {"name": "g", "state": "stable", "members": 1, "is_shared": True}
+    ]
+    measured = (await client.ask("GET", "/metrics")).body.decode()
+    assert 'mainstem_group_lag_messages{group="g",topic="a"} 2.0' in measured
+    assert 'mainstem_group_lag_seconds{group="g",topic="a"} 7.0' in measured
 
 
 @with_client

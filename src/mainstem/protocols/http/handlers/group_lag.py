@@ -6,19 +6,20 @@ from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from mainstem.broker.broker import Broker
-from mainstem.broker.groups import CommittedOffset
 from mainstem.model.errors import UnknownLog
 from mainstem.protocols.http.handlers.lag import Lag, LagMeter
 from mainstem.protocols.http.handlers.pace import Pace
 
 
 class Behind(NamedTuple):
-    """A committed offset and what lies behind it."""
+    """Where a group is in a partition, and what lies behind that."""
 
     topic: str
     partition: int
-    committed: CommittedOffset
+    offset: int
     lag: Lag
+    committed_ms: int | None = None
+    note: str = ""
 
 
 class TotalLag:
@@ -45,7 +46,21 @@ class GroupLag:
         self._meter = meter
 
     async def walk(self, name: str, pace: Pace) -> AsyncIterator[Behind]:
-        """Every committed offset whose partition is still there."""
+        """Every position of the group whose partition is still there."""
+        if name in self._broker.share_groups:
+            walk = self._walk_shared(name, pace)
+        else:
+            walk = self._walk_committed(name, pace)
+        async for behind in walk:
+            yield behind
+
+    def count(self, name: str) -> int:
+        """How many positions there are."""
+        if name in self._broker.share_groups:
+            return len(self._broker.share_groups.subscriptions.cursors(name))
+        return len(self._broker.groups.offsets(name))
+
+    async def _walk_committed(self, name: str, pace: Pace) -> AsyncIterator[Behind]:
         for place, committed in list(self._broker.groups.offsets(name).items()):
             await pace.step()
             topic = self._broker.topics.by_id.get(place.topic)
@@ -55,4 +70,19 @@ class GroupLag:
                 lag = await self._meter.measure(topic.logs[place.partition], committed.offset)
             except UnknownLog:
                 continue  # deleted while we looked
-            yield Behind(topic.name, place.partition, committed, lag)
+            yield Behind(topic.name, place.partition, committed.offset, lag, committed.committed_ms, committed.note)
+
+    async def _walk_shared(self, name: str, pace: Pace) -> AsyncIterator[Behind]:
+        """Of a share group: below its floor all is settled, above it some."""
+        for log, cursor in list(self._broker.share_groups.subscriptions.cursors(name).items()):
+            await pace.step()
+            origin = self._broker.topics.origin(log)
+            if origin is None:
+                continue
+            try:
+                lag = await self._meter.measure(log, cursor.floor)
+            except UnknownLog:
+                continue
+            topic, partition = origin
+            left = max(0, lag.messages - cursor.settled_count)
+            yield Behind(topic.name, partition, cursor.floor, lag._replace(messages=left))

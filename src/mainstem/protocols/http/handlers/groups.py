@@ -19,7 +19,10 @@ from mainstem.protocols.http.mapping.group_documents import (
     OffsetsQuery,
     describe_member,
     describe_sharing,
+    group_names,
     group_of,
+    is_shared,
+    state_of,
 )
 
 OK = 200
@@ -47,14 +50,14 @@ class GroupHandlers:
     async def list_groups(self, call: Call) -> GroupPage:
         """Groups by name."""
         query = call.query
-        names, more = await smallest(self._broker.groups.names(), query.after, query.limit, Pace(self._clock))
+        names, more = await smallest(group_names(self._broker), query.after, query.limit, Pace(self._clock))
         groups = []
         for name in names:
             try:
                 group = group_of(self._broker, name)
             except UnknownGroup:
                 continue  # gone while the list was made
-            groups.append(GroupSummary(name, group.state.value, len(group.members)))
+            groups.append(GroupSummary(name, state_of(group), len(group.members), is_shared(group)))
         return GroupPage(groups, Page(GROUPS, query.limit).after(names[-1]) if more else None)
 
     async def get_group(self, call: Call) -> GroupDocument:
@@ -77,7 +80,8 @@ class GroupHandlers:
         assigned_by, generation, protocol = describe_sharing(group)
         return GroupDocument(
             name=name,
-            state=group.state.value,
+            state=state_of(group),
+            is_shared=is_shared(group),
             assigned_by=assigned_by,
             generation=generation,
             protocol=protocol,
@@ -102,10 +106,10 @@ def _describe(behind: Behind) -> GroupOffset:
     return GroupOffset(
         topic=behind.topic,
         partition=behind.partition,
-        offset=behind.committed.offset,
+        offset=behind.offset,
         end=behind.lag.end,
-        committed_ms=behind.committed.committed_ms,
-        note=behind.committed.note,
+        committed_ms=behind.committed_ms,
+        note=behind.note,
         lag_messages=behind.lag.messages,
         lag_seconds=behind.lag.seconds,
     )

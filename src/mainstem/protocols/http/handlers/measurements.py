@@ -20,7 +20,7 @@ from mainstem.protocols.http.handlers.loop_delay import LoopDelay
 from mainstem.protocols.http.handlers.operations import Operations
 from mainstem.protocols.http.handlers.pace import Pace
 from mainstem.protocols.http.handlers.routes import Call, Route, Text
-from mainstem.protocols.http.mapping.group_documents import group_of
+from mainstem.protocols.http.mapping.group_documents import group_names, group_of
 
 OK = 200
 GROUP_SERIES_MAX = 1_000
@@ -102,11 +102,11 @@ class MeasurementHandlers:
         members = GaugeMetricFamily("mainstem_group_members", "Members of a group", labels=["group"])
         messages = GaugeMetricFamily("mainstem_group_lag_messages", "Messages not consumed yet", labels=labels)
         seconds = GaugeMetricFamily("mainstem_group_lag_seconds", "Age of the oldest of them", labels=labels)
-        names = self._broker.groups.names()
+        names = group_names(self._broker)
         series = looked_at = shown = 0
         for name in names:
             topics: dict[str, TotalLag] = {}
-            looked_at += len(self._broker.groups.offsets(name))
+            looked_at += self._lag.count(name)
             if looked_at > GROUP_PARTITIONS_MAX or series >= GROUP_SERIES_MAX:
                 break
             async for behind in self._lag.walk(name, pace):

@@ -13,6 +13,7 @@ from mainstem.protocols.http.handlers.openapi import describe_routes
 from mainstem.protocols.http.handlers.operations import Operations
 from mainstem.protocols.http.handlers.routes import Call, Route
 from mainstem.protocols.http.mapping.documents import NODE_ID, Index, ListenerFacts, NodeDocument, NoQuery
+from mainstem.protocols.http.mapping.group_documents import group_names
 
 OK = 200
 
@@ -60,7 +61,7 @@ class NodeHandlers:
             cluster_id=self._broker.cluster_id,
             condition=operations.condition(),
             topics=len(self._broker.topics.named()),
-            groups=len(self._broker.groups.names()),
+            groups=len(group_names(self._broker)),
             listeners=[
                 ListenerFacts(
                     listener.name,

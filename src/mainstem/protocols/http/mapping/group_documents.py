@@ -10,6 +10,7 @@ import msgspec
 from mainstem.broker.broker import Broker
 from mainstem.broker.directed_groups import DirectedGroup
 from mainstem.broker.groups import Group, TopicPlace
+from mainstem.broker.share_groups import ShareGroup
 from mainstem.model.errors import PeerError
 from mainstem.protocols.http.mapping.documents import PAGE_ITEMS_MAX, Limit
 from mainstem.wire.kafka.consumer_protocol import PROTOCOL_TYPE, decode_assignment
@@ -34,6 +35,7 @@ class GroupSummary(msgspec.Struct, frozen=True):
     name: str
     state: str
     members: int
+    is_shared: bool
 
 
 class GroupPage(msgspec.Struct, frozen=True):
@@ -67,9 +69,10 @@ class GroupOffset(msgspec.Struct, frozen=True):
     topic: str
     partition: int
     offset: int
-    """Where the group goes on."""
+    """Where the group goes on; of a share group, below which all is settled."""
     end: int
-    committed_ms: int
+    committed_ms: int | None
+    """Null for a share group, which settles record by record."""
     note: str
     lag_messages: int
     lag_seconds: float | None
@@ -81,6 +84,8 @@ class GroupDocument(msgspec.Struct, frozen=True):
 
     name: str
     state: str
+    is_shared: bool
+    """Whether members take records from the same partitions side by side."""
     assigned_by: Literal["members", "broker"]
     """Who says which member works on what."""
     generation: int
@@ -97,17 +102,39 @@ class GroupDocument(msgspec.Struct, frozen=True):
     """Where the list of offsets goes on."""
 
 
-AnyGroup: TypeAlias = Group | DirectedGroup
+AnyGroup: TypeAlias = Group | DirectedGroup | ShareGroup
+
+
+def group_names(broker: Broker) -> list[str]:
+    """Of groups of all kinds."""
+    return [*broker.groups.names(), *broker.share_groups.names()]
 
 
 def group_of(broker: Broker, name: str) -> AnyGroup:
     """The group of this name, whoever assigns. Raises UnknownGroup."""
+    if name in broker.share_groups:
+        return broker.share_groups.get(name)
     directed = broker.directed_groups
     return directed.get(name) if directed.has_members(name) else broker.groups.get(name)
 
 
+def is_shared(group: AnyGroup) -> bool:
+    """Whether members take records side by side."""
+    return isinstance(group, ShareGroup)
+
+
+def state_of(group: AnyGroup) -> str:
+    """In one word."""
+    if isinstance(group, ShareGroup):
+        return "stable" if group.members else "empty"
+    state: str = group.state.value
+    return state
+
+
 def describe_sharing(group: AnyGroup) -> tuple[Literal["members", "broker"], int, str | None]:
     """Who assigns, how often that has changed, and in which way."""
+    if isinstance(group, ShareGroup):
+        return "broker", group.epoch, None
     if isinstance(group, DirectedGroup):
         return "broker", group.epoch, group.assignor
     return "members", group.generation, group.protocol
@@ -115,6 +142,9 @@ def describe_sharing(group: AnyGroup) -> tuple[Literal["members", "broker"], int
 
 def describe_member(group: AnyGroup, member_id: str, broker: Broker) -> MemberDocument:
     """A member, with what it works on."""
+    if isinstance(group, ShareGroup):
+        sharing = group.members[member_id]
+        return MemberDocument(sharing.id, None, sharing.client_id, None, _describe_places(sharing.share, broker))
     if isinstance(group, DirectedGroup):
         directed = group.members[member_id]
         assigned = _describe_places(directed.share, broker)

@@ -72,7 +72,7 @@ class ShareOffsetHandlers:
             end = (await self._find(log, Edge.END)).offset
         except MainstemError as error:
             return answer | {"error_code": code_of(error), "error_message": str(error)}
-        left = end - cursor.floor - sum(map(len, cursor.settled.pages.values()))
+        left = end - cursor.floor - cursor.settled_count
         return answer | {"start_offset": cursor.floor, "lag": max(left, 0)}
 
     async def alter(self, call: Call) -> Body:
@@ -119,6 +119,10 @@ class ShareOffsetHandlers:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 responses.append({"topic_name": asked.topic_name, "error_code": code})
                 continue
-            await self._subscriptions.forget(body.group_id, topic.logs)
-            responses.append({"topic_name": asked.topic_name, "topic_id": topic.id})
+            answer: Body = {"topic_name": asked.topic_name, "topic_id": topic.id}
+            try:
+                await self._subscriptions.forget(body.group_id, topic.logs)
+            except MainstemError as error:
+                answer |= {"error_code": group_code(error), "error_message": str(error)}
+            responses.append(answer)
         return {"responses": responses}
