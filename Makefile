@@ -37,7 +37,7 @@ test: compile
 
 # Not part of `test`: it fetches Apache Kafka, and says so and ends well where it cannot.
 test-java: compile
-	$(BIN)/python -m pytest tests/java/kafka_tools.py $(ARGS)
+	$(BIN)/python -m pytest tests/java/kafka_tools.py tests/java/share_tools.py $(ARGS)
 
 lint: $(DEV)
 	$(BIN)/ruff check --output-format concise

@@ -1,11 +1,13 @@
 """One broker and one set of jars for all tools; without a way to the jars everything here skips."""
 
+import itertools
 from collections.abc import Iterator
 
 import pytest
 
 from tests.clients.kafka.serving import QUICK_GROUPS, Broker, serving
 from tests.java.distribution import Distribution, NotReachable
+from tests.java.tools import Tools
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -24,3 +26,18 @@ def distribution() -> Distribution:
 def broker(distribution: Distribution, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     with serving(tmp_path_factory.mktemp("java") / "data", *QUICK_GROUPS) as running:
         yield running
+
+
+@pytest.fixture
+def tools(distribution: Distribution, broker: Broker) -> Tools:
+    return Tools(distribution, broker)
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest, counter: Iterator[int]) -> str:
+    return f"{request.node.originalname.removeprefix('test_')}-{next(counter)}"
+
+
+@pytest.fixture(scope="session")
+def counter() -> Iterator[int]:
+    return itertools.count()

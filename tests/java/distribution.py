@@ -71,6 +71,10 @@ class Distribution:
             raise NotReachable(f"Maven could not fetch Kafka {KAFKA_VERSION}: {done.stdout.strip()[:500]}")
         (self._home / "complete").touch()
 
+    def run_source(self, program: Path, *arguments: str) -> str:
+        """The same for a program of one file, compiled as it is started."""
+        return self.run(str(program), *arguments)
+
     def run(self, tool: str, *arguments: str, lines: str = "") -> str:
         """What a tool says on standard output; it must end by itself, and well."""
         command = ["java", *JVM_OPTIONS, "-cp", str(self._home / "jars" / "*"), tool, *arguments]
