@@ -16,13 +16,13 @@ from mainstem.coordination.group_config import (
     read_rules,
 )
 from mainstem.coordination.heartbeats import BeatRules
+from mainstem.coordination.subscription import Limits
 from mainstem.storage.contract import Engine, Mutation
 
 __all__ = ["GROUP_OPTIONS", "BeatRules", "GroupConfigs", "GroupOption"]
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(dict[str, str]).decode
-DEFAULT_RULES = ShareRules()
 
 
 class GroupConfigs:
@@ -34,10 +34,27 @@ class GroupConfigs:
         self._rules: dict[str, ShareRules] = {}
         self._consumer = BeatRules(members_max=10_000)
         self._share = BeatRules(members_max=200)
+        self._limits = Limits()
+        self._default_rules = ShareRules()
 
-    def govern(self, consumer: BeatRules, share: BeatRules) -> None:
+    def govern(self, consumer: BeatRules, share: BeatRules, limits: Limits) -> None:
         """Set the rules of groups for which nothing else was set."""
-        self._consumer, self._share = consumer, share
+        self._consumer, self._share, self._limits = consumer, share, limits
+        self._default_rules = read_rules({}, limits)
+        self._rules = {name: read_rules(configs, limits) for name, configs in self._configs.items()}
+
+    def default(self, option: GroupOption) -> str:
+        """What holds where nothing was set."""
+        set_here = {
+            "consumer.heartbeat.interval.ms": self._consumer.heartbeat_interval_ms,
+            "consumer.session.timeout.ms": self._consumer.session_timeout_ms,
+            "share.delivery.count.limit": self._limits.deliveries_max,
+            "share.heartbeat.interval.ms": self._share.heartbeat_interval_ms,
+            "share.partition.max.record.locks": self._limits.leases_max,
+            "share.record.lock.duration.ms": self._limits.lease_ms,
+            "share.session.timeout.ms": self._share.session_timeout_ms,
+        }
+        return str(set_here.get(option.name, option.default))
 
     async def load(self) -> None:
         """Take back what is stored."""
@@ -54,7 +71,7 @@ class GroupConfigs:
 
     def rules(self, name: str) -> ShareRules:
         """What holds for a group."""
-        return self._rules.get(name, DEFAULT_RULES)
+        return self._rules.get(name, self._default_rules)
 
     def consumer_rules(self, name: str) -> BeatRules:
         """What holds for members of a directed group."""
@@ -76,4 +93,4 @@ class GroupConfigs:
 
     def _replay(self, name: str, configs: dict[str, str]) -> None:
         self._configs[name] = configs
-        self._rules[name] = read_rules(configs)
+        self._rules[name] = read_rules(configs, self._limits)

@@ -10,7 +10,7 @@ from mainstem.broker.group_registry import GroupRegistry
 from mainstem.broker.subscriptions import Subscriptions
 from mainstem.coordination.errors import GroupNotEmpty
 from mainstem.coordination.group_config import DURATION_PREFIX, duration_ms
-from mainstem.coordination.heartbeats import LEAVES, Beat, BeatRules, Told
+from mainstem.coordination.heartbeats import Beat, BeatRules, Told
 from mainstem.coordination.share_group import ShareGroup, ShareMember, decode_epoch
 from mainstem.coordination.topology import Topology
 from mainstem.storage.contract import Edge, Engine, Place, TimeAfter
@@ -45,11 +45,12 @@ class ShareGroups(GroupRegistry[ShareGroup]):
                 await self.subscriptions.forget(name, gone)
 
     async def beat(self, name: str, beat: Beat) -> Told:
-        """What a member says, and what it is told. Raises kinds of GroupError."""
+        """What a member says, and what it is told. Raises kinds of GroupError.
+
+        Who leaves may still settle what it holds: that is given back when its session ends, not here.
+        """
         group = self._met(name, beat)
         told = group.beat(beat, self._topology, self._now_ms())
-        if beat.epoch == LEAVES:
-            self.subscriptions.give_back(name, beat.member_id)
         self._arm(self._hold(group))
         epoch = group.epoch
         if epoch != group.stored_epoch:
@@ -89,5 +90,4 @@ class ShareGroups(GroupRegistry[ShareGroup]):
     def _look(self, group: ShareGroup) -> None:
         for member in group.late(self._now_ms()):
             group.remove(member, self._topology)
-            self.subscriptions.give_back(group.name, member.id)
         self._arm(group)

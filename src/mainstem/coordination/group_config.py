@@ -140,10 +140,13 @@ GROUP_OPTIONS: Mapping[str, GroupOption] = {
 }
 
 
+DEFAULT_LIMITS = Limits()
+
+
 class ShareRules(NamedTuple):
     """What was set for one group, read."""
 
-    limits: Limits = Limits()
+    limits: Limits = DEFAULT_LIMITS
     reset: str = "latest"
     committed_only: bool = False
     dead_letters: str = ""
@@ -152,16 +155,19 @@ class ShareRules(NamedTuple):
     may_renew: bool = True
 
 
-def read_rules(configs: Mapping[str, str]) -> ShareRules:
+def read_rules(configs: Mapping[str, str], defaults: Limits = DEFAULT_LIMITS) -> ShareRules:
     """From what was set; the rest has its default."""
 
     def value(name: str) -> str:
         return configs.get(name, GROUP_OPTIONS[name].default)
 
+    def number(name: str, default: int) -> int:
+        return int(configs.get(name, default))
+
     limits = Limits(
-        lease_ms=int(value("share.record.lock.duration.ms")),
-        deliveries_max=int(value("share.delivery.count.limit")),
-        leases_max=int(value("share.partition.max.record.locks")),
+        lease_ms=number("share.record.lock.duration.ms", defaults.lease_ms),
+        deliveries_max=number("share.delivery.count.limit", defaults.deliveries_max),
+        leases_max=number("share.partition.max.record.locks", defaults.leases_max),
     )
     return ShareRules(
         limits,

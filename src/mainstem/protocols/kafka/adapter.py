@@ -13,6 +13,7 @@ from mainstem.broker.broker import Broker
 from mainstem.broker.dead_letters import LetterRules
 from mainstem.broker.group_configs import BeatRules
 from mainstem.broker.groups import GroupRules
+from mainstem.broker.subscriptions import Limits
 from mainstem.protocols.kafka.handlers.access import AccessHandlers
 from mainstem.protocols.kafka.handlers.authentication import AuthenticationHandlers, NoAuthentication
 from mainstem.protocols.kafka.handlers.broker_settings import BrokerSettings
@@ -134,6 +135,11 @@ class KafkaAdapter:
                 settings.share_group_members_max,
                 settings.share_group_session_timeout_ms,
                 settings.share_group_heartbeat_interval_ms,
+            ),
+            Limits(
+                settings.share_group_record_lock_duration_ms,
+                settings.share_group_delivery_count_limit,
+                settings.share_group_partition_record_locks_max,
             ),
         )
         broker.dead_letters.govern(

@@ -77,6 +77,12 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
     """After so long without a heartbeat a member of a share group is dropped."""
     share_group_heartbeat_interval_ms: int = 5_000
     """How often members of a share group are asked to show that they live."""
+    share_group_record_lock_duration_ms: int = 30_000
+    """How long a member of a share group has a record; a group may set its own."""
+    share_group_delivery_count_limit: int = 5
+    """How often a record is given out; a group may set its own."""
+    share_group_partition_record_locks_max: int = 2_000
+    """How many records of a partition a share group holds at a time; a group may set its own."""
     dead_letter_topic_prefix: str = "dlq."
     """What the name of a topic begins with that may get the dead letters of share groups; empty: anything."""
     dead_letter_topics_create: bool = False
