@@ -28,7 +28,7 @@ class DefaultSource(DataSource):
         """What stands in `format(...)`."""
         return "mainstem"
 
-    def schema(self) -> StructType:
+    def schema(self) -> StructType | str:
         """The columns of a read without a schema of the user's."""
         from mainstem.pipelines.source import source_schema
 

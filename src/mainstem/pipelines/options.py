@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from mainstem.pipelines.errors import InvalidOption
 from mainstem.sdk.client import Client
@@ -89,9 +88,6 @@ class Options:
     def client(self, client_id: str = "mainstem-spark") -> Client:
         """A client of the broker; credentials come from the environment of the process that asks."""
         return Client(self.address, timeout_s=self.timeout_s, client_id=client_id)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_values": self._values}
 
 
 def _unknown(name: str, names: list[str]) -> str:
