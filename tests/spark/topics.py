@@ -16,9 +16,9 @@ Headers = list[tuple[str, bytes | None]]
 Sent = tuple[bytes | None, bytes | None, Headers | None]
 
 
-def create(broker: Broker, topic: str, partitions: int = 1, **config: str) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.address, **QUICK_RETURN})
-    for result in admin.create_topics([NewTopic(topic, partitions, 1, config=config)]).values():
+def create(broker: Broker, topic: str, partitions: int = 1, login: Mapping[str, str] | None = None) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.address, **QUICK_RETURN, **(login or {})})
+    for result in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
         result.result(PATIENCE_S)
 
 

@@ -1,0 +1,1 @@
+"""Spark over topics, beside what Spark does without us."""

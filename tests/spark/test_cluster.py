@@ -1,0 +1,40 @@
+"""The same job on one machine and on a cluster whose workers do not have mainstem."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.clients.kafka.serving import serving
+from tests.spark.cluster import cluster, run_job
+from tests.spark.topics import create, send_records
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_cluster_gives_what_one_machine_gives(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("open sesame")
+    guard = ("--set", "kafka.user=me", "--set", f"kafka.password_file={tmp_path / 'password'}")
+    login = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.username": "me",
+        "sasl.password": "open sesame",
+    }
+    credentials = {"MAINSTEM_CLIENT_USER": "me", "MAINSTEM_CLIENT_PASSWORD": "open sesame"}
+    with serving(tmp_path / "data", *guard) as broker, cluster(tmp_path / "cluster") as master:
+        create(broker, "source", 2, login=login)
+        for partition in range(2):
+            records = [(b"%d" % n, b"value %d" % n, [("n", b"%d" % n)]) for n in range(1_000)]
+            send_records(broker, "source", records, partition, **login)
+        results = {}
+        for where in ("local[2]", master):
+            ran = run_job(where, broker.address, str(tmp_path / "job"), environment=credentials)
+            assert ran.returncode == 0, ran.stderr
+            results[where] = json.loads(ran.stdout.splitlines()[-1])
+            assert "open sesame" not in results[where]["plan"] + ran.stderr
+    assert len(results[master]["rows"]) == 2_000
+    assert results[master]["rows"] == results["local[2]"]["rows"]
+    assert results[master]["executors"] == 2
+    # the task that would have taken a minute was run a second time elsewhere
+    assert results[master]["took_s"] < 50
