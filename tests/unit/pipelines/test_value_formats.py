@@ -12,7 +12,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2, timestamp_pb2
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql.types import (
     ArrayType,
@@ -73,10 +73,26 @@ def test_json_types() -> None:
     }
 
 
-MISFITS = [b"", b" ", b"5", b"{", b"nonsense", b'{"id": "x"}', b'{"id": 1.5}', b'{"id":1}{"id":2}', b'{"name":"\xff"}']
+MISFITS = [
+    b"",
+    b" ",
+    b"5",
+    b"{",
+    b"nonsense",
+    b'{"id": "x"}',
+    b'{"id": 1.5}',
+    b'{"id":1}{"id":2}',
+    b'{"name":"\xff"}',
+    b"null",
+]
+HALVES = [b'{"id":', b"1}", b'{"name":"}', b'{"}']
+"""Nothing each, an object together."""
 
 
-@given(st.lists(st.none() | st.integers(0, 99).map(str) | st.sampled_from(MISFITS), max_size=40))
+@given(st.lists(st.none() | st.integers(0, 99).map(str) | st.sampled_from(MISFITS + HALVES), max_size=40))
+@example([b"", b'{"id":1}{"id":2}'])
+@example([b'{"id":', b"1}", b'{"id":1}{"id":2}'])
+@example([b'{"name":"}', b'{"}', b'{"id":1}{"id":2}'])
 def test_json_misfits_stand_alone(drawn: list[Any]) -> None:
     values = [b'{"id":\n %s}' % one.encode() if isinstance(one, str) else one for one in drawn]
     rows, corrupt = decode(JsonFormat(StructType([*ORDER.fields[:2]])), *values)
