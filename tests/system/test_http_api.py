@@ -108,7 +108,8 @@ def test_what_a_kafka_client_sends_moves_the_facts(broker: Addresses) -> None:
     metrics = broker.ask("GET", "/metrics").body.decode()
     assert "mainstem_stored_bytes " in metrics
     assert 'mainstem_received_bytes_total{address="' + broker.kafka + '",listener="kafka"}' in metrics
-    assert 'mainstem_request_seconds_count{operation="Produce",protocol="kafka"}' in metrics
+    assert 'mainstem_requests_total{operation="Produce",protocol="kafka"}' in metrics
+    assert 'mainstem_request_seconds_count{operation="Metadata",protocol="kafka"}' in metrics
 
 
 def test_a_group_of_kafka_consumers_shows_its_lag(broker: Addresses) -> None:

@@ -71,9 +71,9 @@ class ServerOperations:
         measure: Callable[[], dict[str, float]] | None = getattr(self.engine, "metrics", None)
         return {} if measure is None else measure()
 
-    def request_meter(self, protocol: str, operation: str) -> RequestMeter:
-        """Where an adapter counts its requests of one kind."""
-        return self._requests.meter(protocol, operation)
+    def request_meter(self, protocol: str, operation: str, untimed: int = 0) -> RequestMeter:
+        """Where an adapter counts its requests of one kind, of which `untimed` (one-bits) go between two that are timed."""
+        return self._requests.meter(protocol, operation, untimed)
 
     def measure(self) -> Iterable[Metric]:
         """All measurements, now. Read where they are kept: counting costs an addition, and no lock."""

@@ -1,6 +1,6 @@
 """How many requests there were of each kind, and how long they took.
 
-A request costs two looks at the clock and a few additions; what operators see is put together when they ask.
+A request costs an addition, and one that is timed two looks at the clock; what operators see is put together when they ask.
 """
 
 from __future__ import annotations
@@ -18,21 +18,25 @@ LABELS = ("protocol", "operation")
 class RequestMeter:
     """Of one kind of request."""
 
-    __slots__ = ("answers", "clock", "seconds", "throttle_ms")
+    __slots__ = ("answers", "clock", "requests", "seconds", "throttle_ms", "untimed")
 
-    def __init__(self) -> None:
+    def __init__(self, untimed: int = 0) -> None:
         self.clock = time.perf_counter
         """What `begun` is read from."""
+        self.requests = 0
+        self.untimed = untimed
+        """A mask of one-bits: those are timed whose number has none of them."""
         self.answers = [0] * (len(BOUNDS_S) + 1)
-        """By how long they took."""
+        """Of those that were timed, by how long they took."""
         self.seconds = 0.0
         self.throttle_ms = 0
 
     def answered(self, begun: float, throttle_ms: int) -> None:
-        """A request that began then is answered now, and its client was told to wait so long."""
-        elapsed = self.clock() - begun
-        self.seconds += elapsed
-        self.answers[bisect_left(BOUNDS_S, elapsed)] += 1
+        """A request that began then (below 0: is not timed) is answered now, and its client was told to wait so long."""
+        if begun >= 0:
+            elapsed = self.clock() - begun
+            self.seconds += elapsed
+            self.answers[bisect_left(BOUNDS_S, elapsed)] += 1
         if throttle_ms:
             self.throttle_ms += throttle_ms
 
@@ -43,24 +47,29 @@ class RequestMeters:
     def __init__(self) -> None:
         self._meters: dict[tuple[str, str], RequestMeter] = {}
 
-    def meter(self, protocol: str, operation: str) -> RequestMeter:
+    def meter(self, protocol: str, operation: str, untimed: int = 0) -> RequestMeter:
         """The one of this operation."""
-        return self._meters.setdefault((protocol, operation), RequestMeter())
+        return self._meters.setdefault((protocol, operation), RequestMeter(untimed))
 
     def measure(self) -> Iterable[Metric]:
         """Of what was asked for at least once."""
-        took = HistogramMetricFamily("mainstem_request_seconds", "Time from a request to its answer", labels=LABELS)
+        requests = CounterMetricFamily("mainstem_requests", "Requests", labels=LABELS)
+        took = HistogramMetricFamily(
+            "mainstem_request_seconds", "Time from a request to its answer, where it was taken", labels=LABELS
+        )
         throttled = CounterMetricFamily(
             "mainstem_request_throttle_seconds", "Time that clients were told to wait", labels=LABELS
         )
         for labels, meter in self._meters.items():
-            if not any(meter.answers):
+            if not meter.requests:
                 continue
+            requests.add_metric(labels, meter.requests)
             count, buckets = 0, []
             for bound, answers in zip((*map(str, BOUNDS_S), "+Inf"), meter.answers, strict=True):
                 count += answers
                 buckets.append((bound, count))
             took.add_metric(labels, buckets, meter.seconds)
             throttled.add_metric(labels, meter.throttle_ms / 1000)
+        yield requests
         yield took
         yield throttled

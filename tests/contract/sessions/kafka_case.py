@@ -157,7 +157,7 @@ def opener(stub: StubBroker) -> Callable[[Wake], KafkaSession]:
             served,
             spawn=lambda work: work.close(),
             throttles=Throttles(broker),
-            meter=lambda operation: meters.meter("kafka", operation),
+            meter=lambda operation, untimed: meters.meter("kafka", operation, untimed),
         )
         return KafkaSession(wake, SETTINGS, requests.handle)
 

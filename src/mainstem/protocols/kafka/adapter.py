@@ -59,8 +59,8 @@ class Operations(Protocol):
     def storage(self) -> Mapping[str, float]:
         """Measurements of the storage engine."""
 
-    def request_meter(self, protocol: str, operation: str) -> Meter:
-        """What counts requests of one kind."""
+    def request_meter(self, protocol: str, operation: str, untimed: int) -> Meter:
+        """What counts requests of one kind, and times some of them."""
 
 
 class SettingsUnusable(ValueError):
@@ -183,7 +183,7 @@ class KafkaAdapter:
             served,
             spawn or self._spawn_task,
             self._throttles,
-            lambda operation: operations.request_meter(NAME, operation),
+            lambda operation, untimed: operations.request_meter(NAME, operation, untimed),
             admits_anybody=settings.user is None,
         )
 

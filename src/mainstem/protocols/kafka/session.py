@@ -111,6 +111,9 @@ TRANSITIONS: dict[State, frozenset[State]] = {
     State.ENDED: frozenset(),
 }
 
+# Looked at for every request; members of an enumeration are slow to come by.
+OPEN, WAITING, MUTED, ENDING, ENDED = State
+
 
 class Allowance(Protocol):
     """How much a client may be given."""
@@ -121,13 +124,19 @@ class Allowance(Protocol):
         """So many bytes are about to be given; whether they may."""
 
 
+NOT_TIMED = -1.0
+
+
 class Meter(Protocol):
     """What counts requests of one kind."""
 
+    requests: int
+    untimed: int
+    """A mask of one-bits: those are timed whose number has none of them."""
     clock: Callable[[], float]
 
     def answered(self, begun: float, throttle_ms: int) -> None:
-        """A request that began then is answered, and its client was told to wait so long."""
+        """A request that began then, or is not timed, is answered, and its client was told to wait so long."""
 
 
 class Reply:
@@ -148,7 +157,7 @@ class Reply:
         self.allowance: Allowance | None = None
         """What the response may cost, where that is limited."""
         self.meter: Meter | None = None
-        self.begun = 0.0
+        self.begun: float  # where there is a meter
 
     def on_drain(self, hurry: Callable[[], None]) -> None:
         """Said by a handler that waits for something other than the disk: how to make it answer now."""
@@ -242,8 +251,8 @@ class KafkaSession:
         self._request_bytes_max = settings.request_bytes_max
         self._in_flight_max = settings.requests_in_flight_max
         self._in_flight_bytes_max = settings.request_bytes_in_flight_max
-        self._state = State.OPEN
-        self._resting = State.OPEN
+        self._state: State = OPEN
+        self._resting: State = OPEN
         """Where it goes when nothing is waited for: open, or muted."""
         self._mutes = 0
         self._connection = ConnectionState()
@@ -258,7 +267,7 @@ class KafkaSession:
     @property
     def finished(self) -> bool:
         """All was said."""
-        return self._state is State.ENDED
+        return self._state is ENDED
 
     @property
     def busy(self) -> bool:
@@ -311,16 +320,16 @@ class KafkaSession:
 
     def answered(self) -> None:
         """Some reply was filled: move what is next in order to the output."""
-        if self._state is State.ENDED:
+        if self._state is ENDED:
             return
         replies = self._replies
         output = self._output
         while replies and (parts := replies[0].parts) is not None:
             output += parts
             self._owed_bytes -= replies.popleft().size
-        if self._state is State.WAITING and not replies:
+        if self._state is WAITING and not replies:
             self._rest()
-        if self._state is State.ENDING and not replies:
+        if self._state is ENDING and not replies:
             self._finish()
         elif self._has_more and self._may_go_on():
             self.input_wanted = SIZE_BYTES
@@ -330,8 +339,8 @@ class KafkaSession:
     def mute(self) -> None:
         """Take no more requests for a while; what is owed is still answered."""
         self._mutes += 1
-        self._resting = State.MUTED
-        if self._state is State.OPEN:
+        self._resting = MUTED
+        if self._state is OPEN:
             self._rest()
 
     def unmute(self) -> None:
@@ -339,15 +348,15 @@ class KafkaSession:
         self._mutes -= 1
         if self._mutes:
             return
-        self._resting = State.OPEN
-        if self._state is State.MUTED:
-            self._enter(State.OPEN)
+        self._resting = OPEN
+        if self._state is MUTED:
+            self._enter(OPEN)
             self.input_wanted = 0  # also where nothing more comes: the input may have ended meanwhile
             self._wake()
 
     def _rest(self) -> None:
         self._enter(self._resting)
-        if self._resting is State.MUTED:
+        if self._resting is MUTED:
             self._has_more = True
             self.input_wanted = None
 
@@ -358,7 +367,7 @@ class KafkaSession:
 
     def refuse(self) -> None:
         """Say nothing more."""
-        if self._state is not State.ENDED:
+        if self._state is not ENDED:
             self._finish()
             if not self._receiving:
                 self._wake()
@@ -367,7 +376,7 @@ class KafkaSession:
 
     def _may_go_on(self) -> bool:
         """Whether the next request may at least be looked at."""
-        return self._state is State.OPEN and (
+        return self._state is OPEN and (
             not self._replies
             or (len(self._replies) < self._in_flight_max and self._owed_bytes < self._in_flight_bytes_max)
         )
@@ -393,9 +402,10 @@ class KafkaSession:
                 self.input_wanted = None
                 return position
             position += SIZE_BYTES + size
-            if self._state is State.ENDED:
+            state = self._state
+            if state is ENDED:
                 return available
-            if self._state is State.MUTED:
+            if state is MUTED:
                 self._has_more = True
                 self.input_wanted = None
                 return position
@@ -408,7 +418,7 @@ class KafkaSession:
         if not is_produce:
             if self._replies:
                 return False
-            self._enter(State.WAITING)
+            self._enter(WAITING)
         reply = Reply(self, len(request))
         self._replies.append(reply)
         self._owed_bytes += reply.size
@@ -419,17 +429,17 @@ class KafkaSession:
         """Take no more requests; what is owed is still answered."""
         self._has_more = False
         self.input_wanted = None
-        if self._state is State.ENDED:
+        if self._state is ENDED:
             return
         if not self._replies:
             self._finish()
-        elif self._state is not State.ENDING:
-            self._enter(State.ENDING)
+        elif self._state is not ENDING:
+            self._enter(ENDING)
 
     def _finish(self) -> None:
-        if self._state is State.ENDED:
+        if self._state is ENDED:
             return
-        self._enter(State.ENDED)
+        self._enter(ENDED)
         self.input_wanted = None
         replies, self._replies = self._replies, deque()
         for reply in replies:

@@ -16,7 +16,7 @@ from tests.unit.broker.brokers import with_broker
 
 class Operations:
     def __init__(self) -> None:
-        self._meters = RequestMeters()
+        self.meters = RequestMeters()
 
     def advertised(self) -> dict[str, list[str]]:
         return {"kafka": ["broker.example:9092"]}
@@ -27,8 +27,8 @@ class Operations:
     def storage(self) -> dict[str, float]:
         return {"groups": 7.0}
 
-    def request_meter(self, protocol: str, operation: str) -> RequestMeter:
-        return self._meters.meter(protocol, operation)
+    def request_meter(self, protocol: str, operation: str, untimed: int) -> RequestMeter:
+        return self.meters.meter(protocol, operation, untimed)
 
 
 class Client:

@@ -2,10 +2,14 @@
 
 import pytest
 
+from mainstem.broker.broker import Broker
+from mainstem.protocols.kafka.adapter import KafkaAdapter
+from mainstem.protocols.kafka.session import KafkaSettings
 from mainstem.wire.compression import Compression
 from mainstem.wire.kafka import ApiKey, ErrorCode
 from mainstem.wire.record_batch import decode_records, encode_marker, read_header
-from tests.unit.protocols.kafka.client import Client, Connect, batch, with_adapter
+from tests.unit.broker.brokers import with_broker
+from tests.unit.protocols.kafka.client import Client, Connect, Operations, batch, with_adapter
 
 
 async def values(client: Client, topic: str) -> list[bytes | None]:
@@ -140,3 +144,18 @@ async def test_pipelined_requests_are_answered_in_order(connect: Connect) -> Non
     client.send(ApiKey.API_VERSIONS, 0)
     numbers = [int.from_bytes((await client.receive())[:4], "big") for _ in range(51)]
     assert numbers == sorted(numbers)
+
+
+def test_requests_are_counted_and_some_are_timed() -> None:
+    @with_broker
+    async def run(broker: Broker) -> None:
+        operations = Operations()
+        client = Client(KafkaAdapter(KafkaSettings(), broker, operations))
+        await client.create("t")
+        for _ in range(32):
+            await client.produce("t", batch(b"x"))
+        produce, create = (operations.meters.meter("kafka", name) for name in ("Produce", "CreateTopics"))
+        assert (produce.requests, sum(produce.answers)) == (32, 2)
+        assert (create.requests, sum(create.answers)) == (1, 1)
+
+    run()

@@ -96,6 +96,7 @@ _OUTCOME = struct.Struct(">ihqq")
 _OUTCOME_START = struct.Struct(">ihqqq")
 _NO_ERRORS_CLASSIC = INT32.pack(0)
 _NULL_TEXT = b"\xff\xff"
+_NO_THROTTLE = INT32.pack(0)
 
 
 def encode_produce(
@@ -108,11 +109,11 @@ def encode_produce(
     out = bytearray(8)
     if version >= FLEXIBLE_FROM:
         _encode_flexible(out, topics)
-        out += INT32.pack(throttle_ms)
+        out += INT32.pack(throttle_ms) if throttle_ms else _NO_THROTTLE
         out.append(0)
     else:
         _encode_classic(out, version, topics)
-        out += INT32.pack(throttle_ms)
+        out += INT32.pack(throttle_ms) if throttle_ms else _NO_THROTTLE
     _SIZE_CORRELATION.pack_into(out, 0, len(out) - 4, correlation_id)
     return out
 

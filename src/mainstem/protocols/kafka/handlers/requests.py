@@ -12,13 +12,14 @@ from mainstem.model.errors import PeerError
 from mainstem.protocols.kafka.handlers.fetch import FetchHandler
 from mainstem.protocols.kafka.handlers.produce import ProduceHandler
 from mainstem.protocols.kafka.handlers.throttles import Throttles
-from mainstem.protocols.kafka.session import ConnectionState, Meter, Reply
+from mainstem.protocols.kafka.session import NOT_TIMED, ConnectionState, Meter, Reply
 from mainstem.wire.kafka import ApiKey, ErrorCode, api_of, decode_request, decode_request_header, encode_response
 from mainstem.wire.kafka.schema import Versions
 
 log = logging.getLogger(__name__)
 
 _SIZE = struct.Struct(">i")
+PRODUCE, FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
 BEFORE_ADMISSION = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 """What may be asked by who has not said who it is."""
 
@@ -41,8 +42,10 @@ Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
 """Runs a coroutine to its end, on the broker's thread."""
 
 
-MeterOf: TypeAlias = Callable[[str], Meter]
-"""What counts the requests of an API."""
+MeterOf: TypeAlias = Callable[[str, int], Meter]
+"""What counts the requests of an API, by its name and by how many are not timed between two that are."""
+UNTIMED = {PRODUCE: 15}
+"""There are hundreds of thousands of them per second, each a few microseconds of work: one in sixteen is timed."""
 
 
 class Served(NamedTuple):
@@ -76,7 +79,7 @@ class Requests:
         self._served = served
         self._spawn = spawn
         self._throttles = throttles
-        self._meters = {key: meter(api_of(key).name) for key in (ApiKey.PRODUCE, ApiKey.FETCH, *served)}
+        self._meters = {int(key): meter(api_of(key).name, UNTIMED.get(key, 0)) for key in (PRODUCE, FETCH, *served)}
         self._admits_anybody = admits_anybody
 
     def handle(self, request: memoryview, reply: Reply, connection: ConnectionState) -> None:
@@ -85,13 +88,18 @@ class Requests:
             key = (request[0] << 8) | request[1]
             meter = self._meters.get(key)
             if meter is not None:
-                reply.meter = meter
-                reply.begun = meter.clock()
+                meter.requests += 1
+                if not meter.requests & meter.untimed:
+                    reply.meter, reply.begun = meter, meter.clock()
             if not (self._admits_anybody or connection.is_admitted or key in BEFORE_ADMISSION):
                 log.info("a client that did not authenticate is refused")
                 reply.refuse()
             elif self._throttles.is_active:
+                if reply.meter is None and meter is not None:
+                    reply.meter, reply.begun = meter, NOT_TIMED
                 self._throttles.handle(request, key, reply, connection, self._dispatch)
+            elif key == PRODUCE:
+                self._produce(request, reply)
             else:
                 self._dispatch(key, request, reply, connection)
         except (PeerError, struct.error, IndexError, UnicodeDecodeError) as error:
@@ -99,9 +107,9 @@ class Requests:
             reply.refuse()
 
     def _dispatch(self, key: int, request: memoryview, reply: Reply, connection: ConnectionState) -> None:
-        if key == ApiKey.PRODUCE:
+        if key == PRODUCE:
             self._produce(request, reply)
-        elif key == ApiKey.FETCH:
+        elif key == FETCH:
             self._fetch(request, reply, connection)
         else:
             self._handle_cold(request, reply, connection)
