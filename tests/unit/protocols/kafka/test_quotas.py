@@ -165,6 +165,16 @@ async def test_a_producer_over_its_limit_is_told_and_not_read(connect: Callable[
 
 
 @with_clock
+async def test_the_longest_wait_fits_its_field(connect: Callable[..., Client], clock: HandClock) -> None:
+    client = connect()
+    await client.create("t", max_message_bytes="10000000")
+    await limit(client, entity(client_id="unit"), producer_byte_rate=1.0)
+    data = [{"name": "t", "partition_data": [{"index": 0, "records": batch(b"x" * 3_000_000)}]}]
+    answer = await client.ask(ApiKey.PRODUCE, 9, acks=-1, topic_data=data)
+    assert answer.throttle_time_ms == 2**31 - 1
+
+
+@with_clock
 async def test_without_acknowledgements_too(connect: Callable[..., Client], clock: HandClock) -> None:
     client = connect()
     await client.create("t")

@@ -27,6 +27,8 @@ from mainstem.protocols.kafka.session import ConnectionState, Reply
 PRODUCE_KEY, FETCH_KEY, SHARE_FETCH_KEY = 0, 1, 78
 PERCENT = 100
 BUCKETS_MAX = 10_000
+THROTTLE_MS_MAX = 2**31 - 1
+"""What an answer has room for: 24 days."""
 _CLIENT_LENGTH_AT = 8
 Dispatch: TypeAlias = Callable[[int, memoryview, Reply, ConnectionState], None]
 _LENGTH = struct.Struct(">h")
@@ -106,7 +108,7 @@ class Throttles:
 
     def throttle(self, reply: Reply, seconds: float) -> None:
         """The client is to wait: it is told so with this answer, and not read for so long."""
-        milliseconds = int(seconds * 1000)
+        milliseconds = min(int(seconds * 1000), THROTTLE_MS_MAX)
         if milliseconds <= 0:
             return
         reply.throttle_ms = max(reply.throttle_ms, milliseconds)
