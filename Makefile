@@ -3,8 +3,11 @@
 #   make test             run the tests                (ARGS="tests/unit -k name")
 #   make lint             style, types, layers
 #   make simulate SEEDS=N seeded crash simulations     make crash CYCLES=N   kill a real broker again and again
-#   make test-java        Kafka's own Java tools, where Maven Central can be reached
-#   make bench            measure                      make setup, make compile, make clean
+#   make test-java        Kafka's own Java tools and Spark's connector, where Maven Central can be reached
+#   make test-cluster     a Spark cluster on this machine, whose workers do not have mainstem
+#   make demo             orders in, totals by Spark, in about a minute
+#   make bench            measure                      make bench-spark   measure Spark over topics
+#   make setup, make compile, make clean
 # Hot modules are compiled where there is a C compiler, again whenever they changed; MAINSTEM_PURE=1 runs them as Python.
 
 PYTHON  ?= python3
@@ -25,7 +28,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 
 COMPILE := $(BIN)/python compile_core.py
 
-.PHONY: serve test test-java lint bench simulate crash setup compile clean
+.PHONY: serve test test-java test-cluster demo lint bench bench-spark simulate crash setup compile clean
 .DEFAULT_GOAL := test
 
 serve: $(SERVE)
@@ -37,7 +40,14 @@ test: compile
 
 # Not part of `test`: it fetches Apache Kafka, and says so and ends well where it cannot.
 test-java: compile
-	$(BIN)/python -m pytest tests/java/kafka_tools.py tests/java/share_tools.py $(ARGS)
+	$(BIN)/python -m pytest tests/java/kafka_tools.py tests/java/share_tools.py tests/java/spark_connector.py $(ARGS)
+
+# Not part of `test`, for its minutes.
+test-cluster: compile
+	$(BIN)/python -m pytest tests/spark/cluster/on_a_cluster.py $(ARGS)
+
+demo: compile
+	@$(BIN)/python -m demo
 
 lint: $(DEV)
 	$(BIN)/ruff check --output-format concise
@@ -47,6 +57,9 @@ lint: $(DEV)
 
 bench: compile
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-spark: compile
+	$(BIN)/python -m benchmarks.spark $(ARGS)
 
 simulate: compile
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)

@@ -23,7 +23,7 @@ def distribution() -> Distribution:
 
 
 @pytest.fixture(scope="session")
-def broker(distribution: Distribution, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     with serving(tmp_path_factory.mktemp("java") / "data", *QUICK_GROUPS) as running:
         yield running
 

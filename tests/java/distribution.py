@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
@@ -15,61 +16,69 @@ TOOL_SECONDS_MAX = 60
 JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """Each tool lives for a second: no time to compile much, nor to collect side by side."""
 
-PROJECT = f"""\
+PROJECT = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>mainstem</groupId>
   <artifactId>java-tools</artifactId>
   <version>1</version>
   <dependencies>
-    <dependency>
-      <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{KAFKA_VERSION}</version>
-    </dependency>
-    <dependency>
-      <groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{KAFKA_VERSION}</version>
-    </dependency>
-    <dependency>
-      <groupId>org.slf4j</groupId><artifactId>slf4j-nop</artifactId><version>1.7.36</version>
-    </dependency>
-  </dependencies>
+{dependencies}  </dependencies>
 </project>
 """
+DEPENDENCY = """\
+    <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>
+"""
+KAFKA = (
+    ("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
+    ("org.apache.kafka", "kafka-tools", KAFKA_VERSION),
+    ("org.slf4j", "slf4j-nop", "1.7.36"),
+)
 
 
 class NotReachable(Exception):
     """There is no Java, no Maven, or no way to Maven Central."""
 
 
+def fetch_jars(name: str, artifacts: Sequence[tuple[str, str, str]], kept: tuple[str, ...] | None = None) -> list[Path]:
+    """The jars of the artifacts and of all that they need, kept under `build/`; of them, those whose names begin so."""
+    home = ROOT / "build" / "java" / name
+    for program in ("java", "mvn"):
+        if shutil.which(program) is None:
+            raise NotReachable(f"{program} is not installed")
+    if not (home / "complete").exists():
+        _fetch(home, artifacts)
+    return [jar for jar in sorted((home / "jars").glob("*.jar")) if kept is None or jar.name.startswith(kept)]
+
+
+def _fetch(home: Path, artifacts: Sequence[tuple[str, str, str]]) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    dependencies = "".join(DEPENDENCY.format(*artifact) for artifact in artifacts)
+    (home / "pom.xml").write_text(PROJECT.format(dependencies=dependencies))
+    command = ["mvn", "--batch-mode", "--quiet", PLUGIN, f"-DoutputDirectory={home / 'jars'}"]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=home,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=FETCH_SECONDS_MAX,
+        )
+    except subprocess.TimeoutExpired:
+        raise NotReachable(f"Maven did not finish within {FETCH_SECONDS_MAX} s") from None
+    if done.returncode:
+        raise NotReachable(f"Maven could not fetch {artifacts[0][1]} {artifacts[0][2]}: {done.stdout.strip()[:500]}")
+    (home / "complete").touch()
+
+
 class Distribution:
     """The jars of one version of Kafka, under `build/`."""
 
     def __init__(self) -> None:
+        fetch_jars(KAFKA_VERSION, KAFKA)
         self._home = ROOT / "build" / "java" / KAFKA_VERSION
-        for program in ("java", "mvn"):
-            if shutil.which(program) is None:
-                raise NotReachable(f"{program} is not installed")
-        if not (self._home / "complete").exists():
-            self._fetch()
-
-    def _fetch(self) -> None:
-        self._home.mkdir(parents=True, exist_ok=True)
-        (self._home / "pom.xml").write_text(PROJECT)
-        command = ["mvn", "--batch-mode", "--quiet", PLUGIN, f"-DoutputDirectory={self._home / 'jars'}"]
-        try:
-            done = subprocess.run(
-                command,
-                cwd=self._home,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=FETCH_SECONDS_MAX,
-            )
-        except subprocess.TimeoutExpired:
-            raise NotReachable(f"Maven did not finish within {FETCH_SECONDS_MAX} s") from None
-        if done.returncode:
-            raise NotReachable(f"Maven could not fetch Kafka {KAFKA_VERSION}: {done.stdout.strip()[:500]}")
-        (self._home / "complete").touch()
 
     def run_source(self, program: Path, *arguments: str) -> str:
         """The same for a program of one file, compiled as it is started."""

@@ -135,12 +135,12 @@ def cluster(directory: Path) -> Iterator[str]:
 
 def run_job(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """A driver of its own, because a process has one Spark."""
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     clean = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK", "MAINSTEM_"))
     }
     return subprocess.run(
-        [sys.executable, "-m", "tests.spark.cluster_job", *arguments],
+        [sys.executable, "-m", "tests.spark.cluster.job", *arguments],
         env={**clean, "PYTHONPATH": str(root), **(environment or {})},
         cwd=root,
         capture_output=True,

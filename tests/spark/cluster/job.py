@@ -1,6 +1,6 @@
 """A driver: reads a topic, works on it with tasks that fail and tasks that dawdle, and says what came out.
 
-    python -m tests.spark.cluster_job MASTER ADDRESS DIRECTORY
+    python -m tests.spark.cluster.job MASTER ADDRESS DIRECTORY
 
 Prints one line of JSON.
 """

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.kafka.serving import serving
-from tests.spark.cluster import cluster, run_job
+from tests.spark.cluster.daemons import cluster, run_job
 from tests.spark.topics import create, send_records
 
 pytestmark = pytest.mark.slow
