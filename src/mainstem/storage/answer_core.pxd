@@ -1,6 +1,10 @@
 # C types for answer_core.py.
 cimport cython
 
+cdef int NEW, WAITING, ANSWERED, CANCELLED
+cdef list _wakes
+cdef object _wakes_loop
+
 cdef class AnswerCore:
     cdef public bint done
     cdef object _value, _error
@@ -8,7 +12,22 @@ cdef class AnswerCore:
 
     cpdef resolve(self, value)
     cpdef fail(self, error)
+    @cython.locals(waiter=Waiter)
     cdef _finish(self)
+
+cdef class Waiter:
+    cdef AnswerCore _answer
+    cdef public bint _asyncio_future_blocking
+    cdef object _callback, _context, _loop, _cancel_message
+    cdef int _state
+
+    cpdef set_result(self, _)
+    cpdef bint done(self) except -1
+
+cdef _wake_soon(Waiter waiter)
+
+@cython.locals(waiter=Waiter)
+cpdef _wake_all(list waiters)
 
 @cython.locals(entry=tuple, answer=AnswerCore)
 cpdef resolve_all(list answers)

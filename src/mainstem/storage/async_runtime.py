@@ -11,6 +11,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from mainstem.storage.local.merge_process import MergeProcess
+from mainstem.storage.native_lane import AVAILABLE, NativeLane
 from mainstem.storage.runtime import Done, Timer
 
 T = TypeVar("T")
@@ -61,7 +62,7 @@ class AsyncRuntime:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._writes = Lane(loop, "mainstem-commit", 1)
+        self._writes = NativeLane(loop, "mainstem-commit") if AVAILABLE else Lane(loop, "mainstem-commit", 1)
         self._reads = Lane(loop, "mainstem-read", READ_THREADS)
         self._merges = Lane(loop, "mainstem-merge", 1)
         self._merge_process = MergeProcess()

@@ -94,6 +94,11 @@ class LocalFile:
         self.path = path
         self._fd = os.open(path, flags | os.O_CLOEXEC, 0o640)
 
+    @property
+    def fd(self) -> int:
+        """For whoever can write without us."""
+        return self._fd
+
     def write(self, buffers: Sequence[Buffer], position: int) -> int:
         """Write all buffers; several system calls where there are many, or where one falls short."""
         total = 0

@@ -62,7 +62,7 @@ try:
 except ImportError:
     from mainstem.compiled import Uncompiled as cython  # noqa: N813
 if not cython.compiled:
-    from mainstem.wire.bytes_at import crc32c_at, i32_at, i64_at, put_i64, put_u32, u32_at
+    from mainstem.wire.bytes_at import crc32c_at, has_crc32c, i32_at, i64_at, put_i64, put_u32, u32_at
 
 BATCH_HEADER_BYTES = HEADER.size
 _CHECKED_FROM = CRC_FROM
@@ -499,8 +499,12 @@ def _append_plain(state: LogState, batch: Buffer, size: int, group: PendingGroup
             or delta < 0
             or data[22] & _UNUSUAL_MASK
             or time < 0
-            or crc32c_at(data, _CHECKED_FROM, size - _CHECKED_FROM) != crc
         ):
+            return -1
+        if not has_crc32c():
+            if crc32c(buffer[CRC_FROM:]) != crc:
+                return -1
+        elif crc32c_at(data, _CHECKED_FROM, size - _CHECKED_FROM) != crc:
             return -1
         base = state.next
         put_i64(data, 0, base)

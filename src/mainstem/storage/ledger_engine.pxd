@@ -1,1 +1,31 @@
-# ledger_engine.py is compiled as it is: its calls are short, and the bytecode between them is what costs.
+# C types for ledger_engine.py.
+cimport cython
+from mainstem.storage.ledger cimport Ledger
+from mainstem.storage.pending_group cimport PendingGroup
+
+cdef class LedgerEngine:
+    cdef public object _runtime, _full, _refusal, _failure
+    cdef public Ledger _ledger
+    cdef public PendingGroup _open, _in_flight
+    cdef public dict _leases
+    cdef public list _touched
+    cdef public bint _closing
+    cdef public long long _submitted_bytes
+    cdef long long _group_bytes_max, _pending_bytes_max
+    cdef bint _scheduled
+    cdef double _waiting_since, _submitted_at, _group_seconds
+
+    @cython.locals(index=Py_ssize_t, count=Py_ssize_t, group=PendingGroup)
+    cpdef commit(self, commits)
+
+    @cython.locals(group=PendingGroup)
+    cpdef _answer_when_durable(self, answer, value)
+
+    cdef _schedule(self)
+
+    @cython.locals(group=PendingGroup)
+    cdef _flush(self)
+
+    cpdef _begin(self, PendingGroup group)
+
+    cpdef _durable(self, PendingGroup group)

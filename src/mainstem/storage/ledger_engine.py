@@ -8,7 +8,6 @@ subclass's business.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -40,8 +39,8 @@ from mainstem.storage.watches import WatchHandle
 T = TypeVar("T")
 
 
-class LedgerEngine(ABC):
-    """Commit, state, leases, watches; without reading and maintenance."""
+class LedgerEngine:
+    """Commit, state, leases, watches; without reading and maintenance, and without `_submit` and `_show_batches`."""
 
     def __init__(self, runtime: Runtime, ledger: Ledger, *, group_bytes_max: int, pending_bytes_max: int) -> None:
         self._runtime = runtime
@@ -53,6 +52,11 @@ class LedgerEngine(ABC):
         """Groups that reached their size while another was being written."""
         self._in_flight: PendingGroup | None = None
         self._scheduled = False
+        self._waiting_since = 0.0
+        """When the first commit of the open group found the disk at rest."""
+        self._submitted_at = 0.0
+        self._group_seconds = 0.0
+        """How long the last group took to become durable."""
         self._submitted_bytes = 0
         self._leases: dict[str, Lease] = {}
         self._closing = False
@@ -182,12 +186,25 @@ class LedgerEngine(ABC):
             answer.resolve(value)
 
     def _schedule(self) -> None:
-        if not self._scheduled and self._in_flight is None:
+        """Have the open group written after this turn; within it, when the disk has rested for as long as a group takes.
+
+        So what arrives in one short turn is one group, and what many callers bring in a long one is written in parts
+        while the rest of them are still heard.
+        """
+        if self._in_flight is not None:
+            return
+        if not self._scheduled:
             self._scheduled = True
-            self._runtime.call_soon(self._flush)
+            self._waiting_since = self._runtime.monotonic()
+            self._runtime.call_soon(self._flush_scheduled)
+        elif self._runtime.monotonic() - self._waiting_since > self._group_seconds:
+            self._flush()
+
+    def _flush_scheduled(self) -> None:
+        self._scheduled = False
+        self._flush()
 
     def _flush(self) -> None:
-        self._scheduled = False
         if self._in_flight is not None or self._failure is not None:
             return
         if self._full:
@@ -198,21 +215,27 @@ class LedgerEngine(ABC):
             self._open = PendingGroup()
         else:
             return
+        self._begin(group)
+
+    def _begin(self, group: PendingGroup) -> None:
+        """The group is under way from now on."""
         self._in_flight = group
+        self._submitted_at = self._runtime.monotonic()
         self._submit(group)
 
-    @abstractmethod
     def _submit(self, group: PendingGroup) -> None:
         """Make the group durable by its rank, then call `_durable` on the engine's thread."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _show_batches(self, group: PendingGroup) -> None:
         """Make the group's batches readable; the log's end moves here."""
+        raise NotImplementedError
 
     def _durable(self, group: PendingGroup) -> None:
         """The group is durable: show it, tell the watchers, answer, and go on with the next."""
         assert self._in_flight is group
         self._in_flight = None
+        self._group_seconds = self._runtime.monotonic() - self._submitted_at
         self._submitted_bytes -= group.bytes
         # The next group goes to the disk before this one is answered, so that the disk does not wait for Python.
         self._flush()

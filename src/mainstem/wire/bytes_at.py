@@ -62,4 +62,6 @@ def crc32c_at(data: Buffer, at: int, size: int) -> int:
     return crc32c(memoryview(data)[at : at + size])
 
 
-crc32c_portable_at = crc32c_at
+def has_crc32c() -> bool:
+    """Whether `crc32c_at` can be used: compiled, only where the processor has an instruction for it."""
+    return True

@@ -173,3 +173,136 @@ def test_every_waiter_gets_the_error():
         assert [type(result) for result in results] == [OSError, OSError]
 
     run(main())
+
+
+def test_who_cancels_may_say_why():
+    async def main():
+        async def wait():
+            await Answer()
+
+        task = asyncio.ensure_future(wait())
+        await asyncio.sleep(0)
+        task.cancel("enough")
+        with pytest.raises(asyncio.CancelledError) as raised:
+            await task
+        assert raised.value.args == ("enough",)
+
+    run(main())
+
+
+def test_a_task_cancelled_after_the_answer_came_is_cancelled_once():
+    async def main():
+        answer = Answer()
+
+        async def wait():
+            await answer
+
+        task = asyncio.ensure_future(wait())
+        await asyncio.sleep(0)
+        answer.resolve(1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(main())
+
+
+def test_answers_that_come_together_wake_everyone_in_order_in_a_later_turn():
+    async def main():
+        answers = [Answer() for _ in range(5)]
+        woken = []
+
+        async def wait(number):
+            woken.append(await answers[number])
+            if number == 1:
+                raise ValueError("a bug of this one")
+
+        tasks = [asyncio.ensure_future(wait(number)) for number in range(5)]
+        await asyncio.sleep(0)
+        for number, answer in enumerate(answers):
+            answer.resolve(number)
+        assert woken == []
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        assert woken == [0, 1, 2, 3, 4]
+        assert [type(outcome) for outcome in outcomes].count(ValueError) == 1
+
+    run(main())
+
+
+def test_a_woken_task_may_await_the_next_answer():
+    async def main():
+        answers = [Answer() for _ in range(50)]
+
+        async def wait():
+            return [await answer for answer in answers]
+
+        async def resolve():
+            for number, answer in enumerate(answers):
+                answer.resolve(number)
+                if number % 3 == 0:
+                    await asyncio.sleep(0)
+
+        tasks = [asyncio.ensure_future(wait()) for _ in range(3)]
+        await asyncio.sleep(0)
+        await resolve()
+        assert await asyncio.gather(*tasks) == [list(range(50))] * 3
+
+    run(main())
+
+
+def test_a_loop_that_ended_early_does_not_keep_the_next_one_waiting():
+    async def left_behind():
+        answer = Answer()
+
+        async def wait():
+            await answer
+
+        task = asyncio.ensure_future(wait())
+        await asyncio.sleep(0)
+        answer.resolve(None)  # woken in a turn that only the end of the loop brings
+        return task
+
+    loop = asyncio.new_event_loop()
+    task = loop.run_until_complete(left_behind())
+    loop.run_until_complete(task)
+    loop.close()
+
+    async def main():
+        answer = Answer()
+        asyncio.get_running_loop().call_soon(answer.resolve, "here")
+        return await answer
+
+    assert run(main()) == "here"
+
+
+def test_an_answer_may_be_a_tuple_or_an_exception():
+    async def main():
+        for value in ((1, 2), (), ValueError("a value"), StopIteration(3)):
+            answer = Answer()
+            asyncio.get_running_loop().call_soon(answer.resolve, value)
+            assert await answer is value
+            assert await answer is value
+
+    run(main())
+
+
+def test_the_context_of_a_waiting_task_is_kept():
+    from contextvars import ContextVar
+
+    name = ContextVar("name")
+
+    async def main():
+        answer = Answer()
+
+        async def wait(own):
+            name.set(own)
+            await answer
+            return name.get()
+
+        tasks = [asyncio.ensure_future(wait(own)) for own in "ab"]
+        await asyncio.sleep(0)
+        name.set("the resolver")
+        answer.resolve(None)
+        assert await asyncio.gather(*tasks) == ["a", "b"]
+
+    run(main())

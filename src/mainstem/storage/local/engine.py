@@ -313,11 +313,11 @@ class LocalEngine(LedgerEngine):
         self._proof_due = False
         group = PendingGroup()
         group.rank = FLUSH_SYNC
-        self._in_flight = group
         if self.writer.proven < self.writer.last_sequence:
-            self.writer.sync(lambda: self._submit(group))
+            self._in_flight = group
+            self.writer.sync(lambda: self._begin(group))
         else:
-            self._submit(group)
+            self._begin(group)
 
     # Logs
 

@@ -35,7 +35,7 @@ try:
 except ImportError:
     from mainstem.compiled import Uncompiled as cython  # noqa: N813
 if not cython.compiled:
-    from mainstem.wire.bytes_at import crc32c_at, i64_at, u32_at
+    from mainstem.wire.bytes_at import crc32c_at, has_crc32c, i64_at, u32_at
 
 _batch_start = struct.Struct(">qiibI").unpack_from
 _BATCH_CRC_FROM = 21
@@ -103,11 +103,8 @@ def _begins(data: memoryview, at: int, base: int, size: int, crc: int) -> bool:
 
 
 def _checksum(data: memoryview, at: int, size: int) -> int:
-    if cython.compiled:
-        if size == 0:
-            return 0
-        if size <= NATIVE_BYTES_MAX:
-            return crc32c_at(cython.address(data[at]), 0, size)
+    if cython.compiled and 0 < size <= NATIVE_BYTES_MAX and has_crc32c():
+        return crc32c_at(cython.address(data[at]), 0, size)
     return crc32c(data[at : at + size])
 
 

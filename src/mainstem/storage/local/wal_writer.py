@@ -16,6 +16,7 @@ from typing import cast
 from mainstem.model.errors import EngineFailed
 from mainstem.storage.contract import Buffer
 from mainstem.storage.disk import Disk, DiskFile
+from mainstem.storage.group_write import GroupWrite, LaneGuard
 from mainstem.storage.local.file_jobs import FileJobs
 from mainstem.storage.local.frame import (
     DATA,
@@ -80,8 +81,7 @@ class WalWriter:
         self._unsynced_bytes = 0
         self._sync_timer: Timer | None = None
         self._failed = False
-        self._broken: BaseException | None = None
-        """What stopped the commit lane; set and read in the lane."""
+        self._guard = LaneGuard()
         self.spare_names = 0
         self.active = self._open_first()
 
@@ -197,13 +197,12 @@ class WalWriter:
         sync = self._must_sync(group, size)
         old_file = None if sealed is None else sealed.file
 
-        def job() -> None:
-            if old_file is not None and prepare is not None:
-                old_file.sync()
-                prepare()
-            wal_file.file.write(parts, position)
-            if sync:
-                wal_file.file.sync()
+        def roll() -> None:
+            assert old_file is not None
+            assert prepare is not None
+            old_file.sync()
+            prepare()
+            GroupWrite(wal_file.file, parts, position, sync, self._guard).write()
 
         def done(_: None, error: BaseException | None) -> None:
             if error is not None:
@@ -220,7 +219,10 @@ class WalWriter:
                 self.prepare_spares()
             durable(group, wal_file.generation, position + data_offset)
 
-        self._in_lane(job, done)
+        if sealed is None:
+            self._runtime.write(GroupWrite(wal_file.file, parts, position, sync, self._guard), done)
+        else:
+            self._in_lane(roll, done)
 
     def _encode(self, group: PendingGroup, generation: int, sequence: int) -> tuple[list[Buffer], int, int]:
         """The bytes of a group, their number, and where in them the first batch lies."""
@@ -310,21 +312,7 @@ class WalWriter:
         self._in_lane(lambda: wal_file.file.sync(), done)
 
     def _in_lane(self, job: Callable[[], None], done: Done[None]) -> None:
-        """Put a job into the commit lane; after one has failed none is done any more.
-
-        A second sync would succeed without writing anything, and prove what is lost.
-        """
-
-        def guarded() -> None:
-            if self._broken is not None:
-                raise EngineFailed("an earlier write has failed") from self._broken
-            try:
-                job()
-            except BaseException as error:
-                self._broken = error
-                raise
-
-        self._runtime.write(guarded, done)
+        self._runtime.write(lambda: self._guard.run(job), done)
 
     def close(self, then: Callable[[], None]) -> None:
         """Begin nothing more; call when the commit lane has done all that was put into it."""
