@@ -62,6 +62,16 @@ def crc32c_at(data: Buffer, at: int, size: int) -> int:
     return crc32c(memoryview(data)[at : at + size])
 
 
+def bad_piece(content: Buffer, sizes: array[int], crcs: array[int], first: int, stop: int) -> int:
+    """Which of the pieces `first` to `stop`, whose bytes follow each other, does not match its checksum; -1: all do."""
+    at = 0
+    for index in range(first, stop):
+        if crc32c_at(content, at, sizes[index]) != crcs[index]:
+            return index
+        at += sizes[index]
+    return -1
+
+
 def has_crc32c() -> bool:
     """Whether `crc32c_at` can be used: compiled, only where the processor has an instruction for it."""
     return True

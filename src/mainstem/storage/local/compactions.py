@@ -64,7 +64,7 @@ class Compactions:
         clean = dirty = 0
         reach = cleaned_to
         for stretch in self._engine.files.stretches(state, state.visible_start):
-            if stretch.crc < 0 or stretch.next > state.stable or stretch.time > youngest_ms:
+            if stretch.blocks is None or stretch.next > state.stable or stretch.time > youngest_ms:
                 break  # not in a run yet, or not to be touched yet
             if stretch.next <= cleaned_to:
                 clean += stretch.size

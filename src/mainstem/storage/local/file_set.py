@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from mainstem.storage.local.run_blocks import neighbours_end
 from mainstem.storage.local.stored_file import RunFile, StoredFile, WalFile
 from mainstem.storage.local.tail import POSITION_BITS, POSITION_MASK
 from mainstem.storage.log_state import LogState
@@ -14,7 +16,7 @@ VIEWS_MAX = 10_000
 
 
 class Stretch(NamedTuple):
-    """Contiguous bytes of one log: a block of a run, or one batch of the write-ahead log."""
+    """Contiguous bytes of one log: blocks of a run, or one batch of the write-ahead log."""
 
     first: int
     next: int
@@ -23,8 +25,8 @@ class Stretch(NamedTuple):
     file: StoredFile
     position: int
     size: int
-    crc: int
-    """Of the whole stretch; -1 for a batch of the write-ahead log, which is checked by its own."""
+    blocks: range | None
+    """Which of the run's; None for a batch of the write-ahead log, which is checked by its own checksum."""
     base: int = -1
     """For a reference: the base offset that the reader must see."""
 
@@ -75,14 +77,17 @@ class FileSet:
             self._views[log] = view
         return view
 
-    def stretches(self, state: LogState, offset: int) -> Iterator[Stretch]:
-        """Everything of a log from the stretch that contains the offset, in order: runs first, then the tail."""
+    def stretches(self, state: LogState, offset: int, join_bytes: int = 0) -> Iterator[Stretch]:
+        """Everything of a log from the stretch that contains the offset, in order: runs first, then the tail.
+
+        Blocks that lie side by side are one stretch where that has no more than `join_bytes`.
+        """
         tail = state.tail
         tail_first = tail.bases[0] if tail is not None and tail.bases else None
         if tail_first is None or offset < tail_first:
             for part in self.view(state.log):
                 if part.next > offset and (tail_first is None or part.first < tail_first):
-                    yield from _blocks(part, offset, tail_first)
+                    yield from _blocks(part, offset, tail_first, join_bytes)
         if tail is not None and tail_first is not None:
             yield from self._tail_stretches(state, max(0, tail.index_of(offset)))
 
@@ -101,24 +106,27 @@ class FileSet:
                 self.wal[place >> POSITION_BITS],
                 place & POSITION_MASK,
                 tail.sizes[index],
-                -1,
+                None,
                 base if refs is not None and base in refs else -1,
             )
             index += 1
 
 
-def _blocks(part: RunView, offset: int, before: int | None) -> Iterator[Stretch]:
-    index = part.run.index
-    for block in range(index.block_for(part.slot, offset), index.blocks(part.slot).stop):
-        first = index.block_firsts[block]
-        if before is not None and first >= before:
-            return
+def _blocks(part: RunView, offset: int, before: int | None, join_bytes: int) -> Iterator[Stretch]:
+    run, index = part.run, part.run.index
+    block, stop = index.block_for(part.slot, offset), index.blocks(part.slot).stop
+    if before is not None:
+        stop = bisect_left(index.block_firsts, before, block, stop)
+    positions, sizes = index.block_positions, index.block_sizes
+    while block < stop:
+        end = block + 1
+        time = index.block_times[block]
+        if join_bytes:
+            end = neighbours_end(positions, sizes, block, stop, join_bytes)
+            time = max(index.block_times[block:end])
+        position = positions[block]
+        size = positions[end - 1] + sizes[end - 1] - position
         yield Stretch(
-            first,
-            index.block_nexts[block],
-            index.block_times[block],
-            part.run,
-            index.block_positions[block],
-            index.block_sizes[block],
-            index.block_crcs[block],
+            index.block_firsts[block], index.block_nexts[end - 1], time, run, position, size, range(block, end)
         )
+        block = end

@@ -24,7 +24,9 @@ from mainstem.storage.contract import (
 from mainstem.storage.local.file_set import FileSet, Stretch
 from mainstem.storage.local.key_index import key_hash
 from mainstem.storage.local.read_buffers import ReadBuffers
+from mainstem.storage.local.run_blocks import bad_block
 from mainstem.storage.local.settings import EngineSettings
+from mainstem.storage.local.stored_file import RunFile
 from mainstem.storage.local.tail import TailCache
 from mainstem.storage.log_state import LogState
 from mainstem.storage.record_search import NOT_FOUND, find_key, find_newest, find_time
@@ -157,7 +159,8 @@ class Reader:
         """Put a read into the lane; None when nothing is stored from the offset on."""
         stretches: list[Stretch] = []
         total = 0
-        for stretch in islice(self._files.stretches(state, offset), STRETCHES_PER_READ_MAX):
+        joined = self._files.stretches(state, offset, min(limit, READ_STEP_BYTES))
+        for stretch in islice(joined, STRETCHES_PER_READ_MAX):
             if stretches and total + stretch.size > limit:
                 break
             stretches.append(stretch)
@@ -301,9 +304,8 @@ def _read_neighbours(run: list[Stretch], size: int, log: int, buffers: ReadBuffe
     for stretch in run:
         at = stretch.position - start
         part = view[at : at + stretch.size]
-        if stretch.crc >= 0:
-            if crc32c(part) != stretch.crc:
-                raise CorruptData(file.path, stretch.position, "block checksum does not match", (log,))
+        if stretch.blocks is not None:
+            _check_blocks(part, stretch, stretch.blocks, log)
         else:
             _check_batch(part, stretch, file.path, log)
             patched = patched or stretch.base >= 0
@@ -314,6 +316,15 @@ def _read_neighbours(run: list[Stretch], size: int, log: int, buffers: ReadBuffe
         at = stretch.position - start
         part = view[at : at + stretch.size]
         yield _with_base(part, stretch.base) if stretch.base >= 0 else part
+
+
+def _check_blocks(content: memoryview, stretch: Stretch, blocks: range, log: int) -> None:
+    run = stretch.file
+    assert isinstance(run, RunFile)
+    bad = bad_block(content, run.index.block_sizes, run.index.block_crcs, blocks.start, blocks.stop)
+    if bad >= 0:
+        position = run.index.block_positions[bad]
+        raise CorruptData(run.file.path, position, "block checksum does not match", (log,))
 
 
 def _check_batch(batch: memoryview, stretch: Stretch, path: str, log: int) -> None:

@@ -26,7 +26,7 @@ from mainstem.storage.local.group import BadGroup, StoredGroup, decode_group, fr
 from mainstem.storage.local.run_file import RunIndex
 from mainstem.storage.local.state_run import read_state_run
 from mainstem.storage.local.stored_file import WAL_SUFFIX, RunFile, WalFile, run_name, wal_name
-from mainstem.storage.local.tail import LogTail, place_of
+from mainstem.storage.local.tail import LogTail, place_of, replay_places
 from mainstem.storage.producers import Producer, ProducerTable, decode_producer
 from mainstem.wire.record_batch import HEADER
 
@@ -283,16 +283,8 @@ class Recovery:
             return
         if group.data is None:
             return
-        tails, nexts = self._result.tails, self._result.tail_nexts
-        logs, bases, times, sizes, counts, _, _ = group.data
         place = place_of(generation, group.data_position)
-        for log, base, time, size, count in zip(logs, bases, times, sizes, counts, strict=True):
-            tail = tails.get(log)
-            if tail is None:
-                tail = tails[log] = LogTail()
-            tail.append(base, place, size, time)
-            nexts[log] = base + count
-            place += size
+        replay_places(self._result.tails, self._result.tail_nexts, group.data, place)
 
     def _replay_with_refs(self, group: StoredGroup, generation: int) -> None:
         """A log may have batches and references in one group: both in the order of their offsets."""

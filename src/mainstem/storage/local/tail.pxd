@@ -14,3 +14,9 @@ cdef class LogTail:
     entry=tuple, base="long long", time="long long", size="unsigned int", count="long long", state=LogState, tail=LogTail,
 )
 cpdef show_entries(list entries, long long place, note)
+
+@cython.locals(
+    bases="const long long[::1]", times="const long long[::1]", sizes="const unsigned int[::1]", counts="const unsigned int[::1]",
+    index=Py_ssize_t, tail=LogTail,
+)
+cpdef replay_places(dict tails, dict nexts, head, long long place)

@@ -22,6 +22,7 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mainstem.storage.local.frame import DataHead
     from mainstem.storage.log_state import LogState
     from mainstem.storage.pending_group import DataEntry
 
@@ -108,6 +109,19 @@ def show_entries(entries: list[DataEntry], place: int, note: Callable[[LogState]
         state.bytes += size
         if state.watchers is not None:
             note(state)
+
+
+def replay_places(tails: dict[int, LogTail], nexts: dict[int, int], head: DataHead, place: int) -> None:
+    """What `show_entries` did, from the columns of a group that is found in a file; and where each log goes on."""
+    bases, times, sizes, counts = head.bases, head.times, head.sizes, head.counts
+    for index, log in enumerate(head.logs):
+        found = tails.get(log)
+        if found is None:
+            found = tails[log] = LogTail()
+        tail = found
+        tail.append(bases[index], place, sizes[index], times[index])
+        nexts[log] = bases[index] + counts[index]
+        place += sizes[index]
 
 
 class TailCache:
