@@ -80,7 +80,7 @@ class Compactions:
     def compact(self, state: LogState, progress: CompactionProgress, report: MaintainReport) -> Steps[bool]:
         """Compact a log: all runs that hold it are rewritten."""
         engine = self._engine
-        inputs = self._merges.convex([part.run for part in engine.files.view(state.log)])
+        inputs = yield from self._merges.convex([part.run for part in engine.files.view(state.log)])
         transactions = state.transactions
         rule = CompactionRule(
             tombstone_retention_ms=state.config.tombstone_retention_ms,

@@ -323,8 +323,7 @@ class LocalEngine(LedgerEngine):
 
     def measure(self, state: LogState) -> None:
         """Count the bytes of a log anew."""
-        start = state.visible_start
-        state.bytes = sum(stretch.size for stretch in self.files.stretches(state, start) if stretch.next > start)
+        state.bytes = self.files.bytes_from(state, state.visible_start)
 
     def _trimmed(self, state: LogState) -> None:
         super()._trimmed(state)

@@ -91,6 +91,19 @@ class FileSet:
         if tail is not None and tail_first is not None:
             yield from self._tail_stretches(state, max(0, tail.index_of(offset)))
 
+    def bytes_from(self, state: LogState, offset: int) -> int:
+        """The size of all stretches of a log that reach beyond an offset, without looking at each."""
+        tail = state.tail
+        tail_first = tail.bases[0] if tail is not None and tail.bases else None
+        total = 0
+        for part in self.view(state.log):
+            if part.next > offset and (tail_first is None or part.first < tail_first):
+                first, stop = _block_range(part, offset, tail_first)
+                total += sum(part.run.index.block_sizes[first:stop])
+        if tail is not None and tail_first is not None and offset < state.end:
+            total += sum(tail.sizes[max(0, tail.index_of(offset)) :])
+        return total
+
     def _tail_stretches(self, state: LogState, index: int) -> Iterator[Stretch]:
         tail = state.tail
         assert tail is not None
@@ -112,11 +125,16 @@ class FileSet:
             index += 1
 
 
+def _block_range(part: RunView, offset: int, before: int | None) -> tuple[int, int]:
+    """The blocks that reach beyond an offset and begin before another one."""
+    index = part.run.index
+    block, stop = index.block_for(part.slot, offset), index.blocks(part.slot).stop
+    return block, stop if before is None else bisect_left(index.block_firsts, before, block, stop)
+
+
 def _blocks(part: RunView, offset: int, before: int | None, join_bytes: int) -> Iterator[Stretch]:
     run, index = part.run, part.run.index
-    block, stop = index.block_for(part.slot, offset), index.blocks(part.slot).stop
-    if before is not None:
-        stop = bisect_left(index.block_firsts, before, block, stop)
+    block, stop = _block_range(part, offset, before)
     positions, sizes = index.block_positions, index.block_sizes
     while block < stop:
         end = block + 1

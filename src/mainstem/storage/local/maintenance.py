@@ -80,7 +80,8 @@ class Maintenance:
             return (yield from merges.rewrite(dead, report))
         tier = merges.crowded_tier()
         if tier is not None:
-            return (yield from merges.merge_runs(merges.convex(tier), tier[0].index.tier + 1, {}, [], report))
+            inputs = yield from merges.convex(tier)
+            return (yield from merges.merge_runs(inputs, tier[0].index.tier + 1, {}, [], report))
         compaction = self._compactions.due()
         if compaction is not None:
             return (yield from self._compactions.compact(*compaction, report))

@@ -274,27 +274,14 @@ class Merges:
                 return sorted(runs, key=lambda run: run.ages)[: self._engine.settings.tier_runs_max]
         return None
 
-    def convex(self, chosen: list[RunFile]) -> list[RunFile]:
+    def convex(self, chosen: list[RunFile]) -> Steps[list[RunFile]]:
         """The chosen runs and all that lie between them in time and share logs with them.
 
         Only neighbours may become one: a log's offsets in one run must not surround those in another.
         """
-        inputs = {run.index.id: run for run in chosen}
-        while True:
-            oldest = min(run.ages[0] for run in inputs.values())
-            newest = max(run.ages[1] for run in inputs.values())
-            logs: set[int] = set().union(*(run.index.logs for run in inputs.values()))
-            between = [
-                run
-                for run in self._engine.files.runs.values()
-                if run.index.id not in inputs
-                and run.ages[0] <= newest
-                and run.ages[1] >= oldest
-                and not logs.isdisjoint(run.index.logs)
-            ]
-            if not between:
-                return sorted(inputs.values(), key=lambda run: run.ages)
-            inputs.update((run.index.id, run) for run in between)
+        runs = list(self._engine.files.runs.values())
+        # Every log of every run is looked at: not on the loop.
+        return (yield in_read_lane(self._engine.runtime, lambda: _convex(chosen, runs)))
 
     def merge_runs(
         self,
@@ -306,9 +293,13 @@ class Merges:
     ) -> Steps[bool]:
         """Make one series of runs of several; `notes` are committed with the swap."""
         engine = self._engine
+        visible = engine.ledger.visible
+        deleted = yield in_read_lane(
+            engine.runtime, lambda: [log for run in inputs for log in run.index.logs if log not in visible]
+        )
         job = self._job("runs", tier)
         job.runs = [RunInput(run.file.path, run.index.id) for run in inputs]
-        job.deleted = [log for run in inputs for log in run.index.logs if log not in engine.ledger.visible]
+        job.deleted = deleted
         job.compact = compact
         outcome = yield from self._merge(job)
         if outcome is None:
@@ -348,6 +339,25 @@ class Merges:
 
         yield in_read_lane(self._engine.runtime, remove)
         return True
+
+
+def _convex(chosen: list[RunFile], runs: list[RunFile]) -> list[RunFile]:
+    inputs = {run.index.id: run for run in chosen}
+    while True:
+        oldest = min(run.ages[0] for run in inputs.values())
+        newest = max(run.ages[1] for run in inputs.values())
+        logs: set[int] = set().union(*(run.index.logs for run in inputs.values()))
+        between = [
+            run
+            for run in runs
+            if run.index.id not in inputs
+            and run.ages[0] <= newest
+            and run.ages[1] >= oldest
+            and not logs.isdisjoint(run.index.logs)
+        ]
+        if not between:
+            return sorted(inputs.values(), key=lambda run: run.ages)
+        inputs.update((run.index.id, run) for run in between)
 
 
 def _dead_share(run: RunFile) -> float:
