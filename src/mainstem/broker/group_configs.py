@@ -43,9 +43,9 @@ class GroupConfigs:
         self._default_rules = read_rules({}, limits)
         self._rules = {name: read_rules(configs, limits) for name, configs in self._configs.items()}
 
-    def default(self, option: GroupOption) -> str:
-        """What holds where nothing was set."""
-        set_here = {
+    def options(self) -> Mapping[str, GroupOption]:
+        """What can be set, with what holds where nothing was."""
+        governed = {
             "consumer.heartbeat.interval.ms": self._consumer.heartbeat_interval_ms,
             "consumer.session.timeout.ms": self._consumer.session_timeout_ms,
             "share.delivery.count.limit": self._limits.deliveries_max,
@@ -54,7 +54,9 @@ class GroupConfigs:
             "share.record.lock.duration.ms": self._limits.lease_ms,
             "share.session.timeout.ms": self._share.session_timeout_ms,
         }
-        return str(set_here.get(option.name, option.default))
+        return GROUP_OPTIONS | {
+            name: GROUP_OPTIONS[name]._replace(default=str(value)) for name, value in governed.items()
+        }
 
     async def load(self) -> None:
         """Take back what is stored."""

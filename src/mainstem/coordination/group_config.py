@@ -49,7 +49,7 @@ def _is_reset(value: str) -> bool:
     return value in ("latest", "earliest")
 
 
-GROUP_OPTIONS: Mapping[str, GroupOption] = {
+GROUP_OPTIONS: dict[str, GroupOption] = {
     option.name: option
     for option in (
         GroupOption(

@@ -271,7 +271,7 @@ async def test_offsets(connect: Connect) -> None:
     assert unknown.error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-@with_adapter
+@with_adapter(share_group_record_lock_duration_ms=7_000)
 async def test_settings_of_groups(connect: Connect) -> None:
     client = connect()
     assert await configure(client, share_auto_offset_reset="by_duration:PT1H") == 0
@@ -282,6 +282,7 @@ async def test_settings_of_groups(connect: Connect) -> None:
     values = {config.name: config.value for config in answer.configs}
     assert values["share.auto.offset.reset"] == "by_duration:PT1H"
     assert values["share.delivery.count.limit"] == "5"
+    assert values["share.record.lock.duration.ms"] == "7000"
 
 
 @with_adapter

@@ -123,7 +123,7 @@ class ConfigHandlers:
                 if asked.wants(logger)
             ]
         if kind == GROUP and name:
-            return _describe_options(GROUP_OPTIONS, self._groups.get(name), OF_GROUP, asked)
+            return _describe_options(self._groups.options(), self._groups.get(name), OF_GROUP, asked)
         if kind == METRICS and name:
             return _describe_options(METRICS_OPTIONS, self._metrics.get(name), OF_METRICS, asked)
         raise RefusedResource(ErrorCode.INVALID_REQUEST, f"Unsupported resource type {kind}, or no name.")
