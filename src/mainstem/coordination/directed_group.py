@@ -49,6 +49,7 @@ from mainstem.coordination.errors import (
 )
 from mainstem.coordination.group_offsets import TopicPlace
 from mainstem.coordination.heartbeats import JOINS, LEAVES, NOTHING, PAUSES, Beat, BeatRules, Told
+from mainstem.coordination.interest import Interest
 from mainstem.coordination.name_pattern import NamePattern
 from mainstem.coordination.topology import TopicShape, Topology
 from mainstem.storage.contract import Mutation
@@ -72,11 +73,7 @@ class DirectedGroup:
         self.assignor = DEFAULT_ASSIGNOR
         self.members: dict[str, DirectedMember] = {}
         self.target: dict[str, frozenset[TopicPlace]] = {}
-        self._shapes: dict[str, TopicShape] = {}
-        self._version: int | None = None
-        """Of the topology that the shapes are from."""
-        self._by_pattern: dict[str, frozenset[str]] = {}
-        """The topics that expressions stood for then."""
+        self._interest = Interest()
         self._changed: set[str] = set()
         self._is_changed = False
 
@@ -88,7 +85,9 @@ class DirectedGroup:
             entry = decode_entry(value)
             self.epoch, self.assignor = entry.epoch, entry.assignor
             self.target = {member: unpack_places(places) for member, places in entry.target.items()}
-            self._shapes = {name: TopicShape(UUID(bytes=id_), count) for name, (id_, count) in entry.shapes.items()}
+            self._interest.shapes = {
+                name: TopicShape(UUID(bytes=id_), count) for name, (id_, count) in entry.shapes.items()
+            }
         elif is_member_key(key) and value is not None:
             member = DirectedMember.restored(decode_member(value))
             self.members[member.id] = member
@@ -110,7 +109,7 @@ class DirectedGroup:
         mutations = []
         if self._is_changed:
             target = {member: pack_places(places) for member, places in self.target.items()}
-            shapes = {name: (shape.id.bytes, shape.partitions) for name, shape in self._shapes.items()}
+            shapes = {name: (shape.id.bytes, shape.partitions) for name, shape in self._interest.shapes.items()}
             mutations.append(Mutation(INDEX_SCOPE, self.name.encode(), b""))
             mutations.append(put_entry(self.name, DirectedEntry(self.epoch, self.assignor, target, shapes)))
         for member_id in sorted(self._changed):
@@ -151,7 +150,7 @@ class DirectedGroup:
         if is_changed:
             self._changed.add(member.id)
             self._retarget(topology)
-        elif self._has_moved(topology):
+        elif self._interest.has_moved(self.members.values(), topology):
             self._retarget(topology)
         before = member.share
         is_joining = beat.epoch == JOINS
@@ -233,42 +232,23 @@ class DirectedGroup:
 
     # The target
 
-    def topics_of(self, member: DirectedMember) -> frozenset[str]:
-        """By name, and those that its expression stands for."""
-        if member.pattern is None:
-            return member.topics
-        return member.topics | self._by_pattern.get(member.pattern.text, frozenset())
-
     @property
     def subscribed(self) -> frozenset[str]:
         """All topics that somebody asks for."""
-        return frozenset[str]().union(*(self.topics_of(member) for member in self.members.values()))
-
-    def _has_moved(self, topology: Topology) -> bool:
-        """Whether topics that somebody asks for have come, gone or grown."""
-        return topology.version != self._version and self._resolve(topology)
-
-    def _resolve(self, topology: Topology) -> bool:
-        """Look again what there is; answers whether it has changed."""
-        before = self._shapes, self._by_pattern
-        patterns = {m.pattern.text: m.pattern for m in self.members.values() if m.pattern is not None}
-        self._by_pattern = {
-            text: frozenset(name for name in topology if pattern.matches(name)) for text, pattern in patterns.items()
-        }
-        self._shapes = {name: topology[name] for name in sorted(self.subscribed) if name in topology}
-        self._version = topology.version
-        return before != (self._shapes, self._by_pattern)
+        return self._interest.subscribed(self.members.values())
 
     def _retarget(self, topology: Topology) -> None:
         """Another epoch, and who should work on what in it."""
         self.epoch += 1
         self._is_changed = True
-        self._resolve(topology)
+        self._interest.look(self.members.values(), topology)
         votes = Counter(member.assignor for member in self.members.values() if member.assignor is not None)
         self.assignor = max(votes, key=lambda name: (votes[name], name)) if votes else DEFAULT_ASSIGNOR
         held = {member.id: self.target.get(member.id, member.share) for member in self.members.values()}
-        subscriptions = {member_id: self.topics_of(self.members[member_id]) for member_id in sorted(self.members)}
-        shares = ASSIGNORS[self.assignor](subscriptions, self._shapes, held)
+        subscriptions = {
+            member_id: self._interest.topics_of(self.members[member_id]) for member_id in sorted(self.members)
+        }
+        shares = ASSIGNORS[self.assignor](subscriptions, self._interest.shapes, held)
         self.target = {member_id: frozenset(places) for member_id, places in shares.items()}
 
     def _reconcile(self, member: DirectedMember, owned: frozenset[TopicPlace] | None, now_ms: int) -> None:

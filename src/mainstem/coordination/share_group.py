@@ -15,6 +15,8 @@ from mainstem.coordination.assignors import Shares, Subscriptions
 from mainstem.coordination.errors import FencedMember, GroupFull, UnknownMember
 from mainstem.coordination.group_offsets import TopicPlace
 from mainstem.coordination.heartbeats import JOINS, LEAVES, NOTHING, Beat, BeatRules, Told
+from mainstem.coordination.interest import Interest
+from mainstem.coordination.name_pattern import NamePattern
 from mainstem.coordination.subscription_entries import INDEX_SCOPE
 from mainstem.coordination.topology import TopicShape, Topology
 from mainstem.storage.contract import Mutation
@@ -26,13 +28,14 @@ decode_epoch = msgspec.msgpack.Decoder(int).decode
 class ShareMember:
     """A member that is believed to live until its deadline."""
 
-    __slots__ = ("client_id", "deadline_ms", "epoch", "id", "previous_epoch", "rack_id", "share", "topics")
+    __slots__ = ("client_id", "deadline_ms", "epoch", "id", "pattern", "previous_epoch", "rack_id", "share", "topics")
 
     def __init__(self, member_id: str) -> None:
         self.id = member_id
         self.rack_id: str | None = None
         self.client_id = ""
         self.topics: frozenset[str] = frozenset()
+        self.pattern: NamePattern | None = None  # share groups have none
         self.epoch = 0
         self.previous_epoch = 0
         self.share = NOTHING
@@ -59,9 +62,7 @@ class ShareGroup:
         self.epoch = epoch
         self.members: dict[str, ShareMember] = {}
         self._target: dict[str, Set[TopicPlace]] = {}
-        self._shapes: dict[str, TopicShape] = {}
-        self._version: int | None = None
-        """Of the topology that the shapes are from."""
+        self._interest = Interest()
         self.stored_epoch = epoch
 
     def decide_epoch(self) -> list[Mutation]:
@@ -94,7 +95,7 @@ class ShareGroup:
             member.rack_id = beat.rack_id
         if beat.topics is not None and beat.topics != member.topics:
             member.topics, is_changed = beat.topics, True
-        if is_changed or self._has_moved(topology):
+        if is_changed or self._interest.has_moved(self.members.values(), topology):
             self._retarget(topology)
         is_asked = beat.epoch in (JOINS, member.previous_epoch) or beat.topics is not None
         before = member.share
@@ -108,28 +109,11 @@ class ShareGroup:
         del self.members[member.id]
         self._retarget(topology)
 
-    @property
-    def subscribed(self) -> frozenset[str]:
-        """All topics that somebody asks for."""
-        return frozenset[str]().union(*(member.topics for member in self.members.values()))
-
-    def _has_moved(self, topology: Topology) -> bool:
-        """Whether topics that somebody asks for have come, gone or grown."""
-        if topology.version == self._version:
-            return False
-        before = self._shapes
-        self._resolve(topology)
-        return before != self._shapes
-
-    def _resolve(self, topology: Topology) -> None:
-        self._shapes = {name: topology[name] for name in sorted(self.subscribed) if name in topology}
-        self._version = topology.version
-
     def _retarget(self, topology: Topology) -> None:
         self.epoch += 1
-        self._resolve(topology)
+        self._interest.look(self.members.values(), topology)
         subscriptions = {member_id: self.members[member_id].topics for member_id in sorted(self.members)}
-        self._target = dict(assign_shared(subscriptions, self._shapes))
+        self._target = dict(assign_shared(subscriptions, self._interest.shapes))
 
     def next_deadline_ms(self) -> int | None:
         """When `late` has somebody to name."""
