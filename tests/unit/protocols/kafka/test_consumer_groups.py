@@ -50,6 +50,7 @@ async def test_offsets_are_committed_in_the_members_epoch(connect: Connect) -> N
     await joined(client)
     member = {"member_id": "me", "generation_id_or_member_epoch": 1}
     assert await commit(client, 9, 5, **member) == 0
+    assert await commit(client, 8, 5, **member) == ErrorCode.UNSUPPORTED_VERSION, "older ones know no epochs"
     assert await commit(client, 9, 5, **member | {"generation_id_or_member_epoch": 0}) == ErrorCode.STALE_MEMBER_EPOCH
     assert await commit(client, 9, 5, **member | {"member_id": "you"}) == ErrorCode.UNKNOWN_MEMBER_ID
     for epoch, code in ((1, 0), (0, ErrorCode.STALE_MEMBER_EPOCH)):

@@ -19,6 +19,7 @@ from mainstem.wire.kafka import ApiKey, ErrorCode
 from mainstem.wire.kafka.consumer_protocol import PROTOCOL_TYPE, decode_subscription
 
 GROUP_LISTS_FROM = 8
+MEMBER_EPOCHS_FROM = 9
 TOPIC_IDS_FROM = 10
 NO_OFFSET = -1
 
@@ -57,6 +58,8 @@ class GroupOffsetHandlers:
             self._groups.check_commit(
                 body.group_id, body.member_id, body.group_instance_id, body.generation_id_or_member_epoch
             )
+            if call.version < MEMBER_EPOCHS_FROM and self._is_directed(body.group_id, body.member_id):
+                refusal = ErrorCode.UNSUPPORTED_VERSION
         except MainstemError as error:
             refusal = group_code(error)
         topics = []
@@ -76,6 +79,10 @@ class GroupOffsetHandlers:
             except MainstemError as error:
                 _fail_all(topics, group_code(error))
         return {"topics": topics}
+
+    def _is_directed(self, group: str, member_id: str) -> bool:
+        """Whether this is a member of the newer protocol."""
+        return self._directed.has_members(group) and self._directed.get(group).find(member_id).classic is None
 
     # Fetch
 
