@@ -10,6 +10,7 @@
     share_groups  members that take records one by one, over subscriptions
     transactions  batches and offsets that count together
     scram_users, client_quotas, client_metrics   what administrators set for clients
+    stages        batches of many tasks that are published together, once
 
 Publishing and reading are the engine's own methods, not wrapped: on the hot path a call costs as much as a check.
 """
@@ -29,6 +30,7 @@ from mainstem.broker.groups import Groups
 from mainstem.broker.producers import Producers
 from mainstem.broker.scram_users import ScramUsers
 from mainstem.broker.share_groups import ShareGroups
+from mainstem.broker.stages import Stages
 from mainstem.broker.subscriptions import Subscriptions
 from mainstem.broker.topics import Topics
 from mainstem.broker.topology import CatalogTopology
@@ -59,6 +61,7 @@ class Broker:
         self.scram_users = ScramUsers(engine)
         self.client_quotas = ClientQuotas(engine)
         self.client_metrics = ClientMetrics(engine)
+        self.stages = Stages(engine, clock, self.transactions, self.topics.named(), catalog.by_id)
         self.publish = engine.commit
         self.read = engine.read
         self.find = engine.offset_at
@@ -89,4 +92,5 @@ class Broker:
         await broker.scram_users.load()
         await broker.client_quotas.load()
         await broker.client_metrics.load()
+        await broker.stages.load()
         return broker

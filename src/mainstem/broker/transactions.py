@@ -208,14 +208,19 @@ class Transactions:
             if transaction.offsets:
                 self._with_offsets.add(name)
 
-    async def end(self, name: str, identity: Identity, *, commit: bool, raises_epoch: bool) -> Identity:
-        """Commit or abort; answers who writes next. The same again, when the answer was lost, changes nothing."""
+    async def end(
+        self, name: str, identity: Identity, *, commit: bool, raises_epoch: bool, beside: Commit | None = None
+    ) -> Identity:
+        """Commit or abort; answers who writes next. The same again, when the answer was lost, changes nothing.
+
+        State and changes of `beside` become durable with it.
+        """
         async with self._turn(name) as held:
             transaction = held.transaction
             if transaction.is_repeated(identity, commit=commit, raises_epoch=raises_epoch):
                 assert transaction.entry is not None
                 return transaction.entry.identity
-            return await self._finish(transaction, commit=commit, raises_epoch=raises_epoch)
+            return await self._finish(transaction, commit=commit, raises_epoch=raises_epoch, beside=beside)
 
     async def abort_in(self, log: int, identity: Identity) -> None:
         """An administrator ends what a producer left open in a log: the transaction as a whole, as nothing lies between.
@@ -269,7 +274,9 @@ class Transactions:
                 held.transaction.replay(mutation)
             self._arm(held)
 
-    async def _finish(self, transaction: Transaction, *, commit: bool, raises_epoch: bool) -> Identity:
+    async def _finish(
+        self, transaction: Transaction, *, commit: bool, raises_epoch: bool, beside: Commit | None = None
+    ) -> Identity:
         new = await self._producers.new_id() if raises_epoch and transaction.needs_producer() else NO_PRODUCER
 
         def decide(gone: Collection[int]) -> Transition:
@@ -277,16 +284,22 @@ class Transactions:
                 commit=commit, raises_epoch=raises_epoch, new_producer=new, now_ms=self._now_ms(), gone=gone
             )
 
-        return await self._end(transaction, decide, _by_group(transaction) if commit else None)
+        return await self._end(transaction, decide, _by_group(transaction) if commit else None, beside)
 
     async def _end(
-        self, transaction: Transaction, decide: Decide, offsets: Mapping[str, Offsets] | None = None
+        self,
+        transaction: Transaction,
+        decide: Decide,
+        offsets: Mapping[str, Offsets] | None = None,
+        beside: Commit | None = None,
     ) -> Identity:
-        """One commit: markers, offsets of groups, state."""
+        """One commit: markers, offsets of groups, state, and what is to happen beside it."""
         committed = {group: GroupRecord(group).decide_commit(of_group) for group, of_group in (offsets or {}).items()}
         transaction.is_ending = True
         try:
-            ending = await self._commit(decide, [m for mutations in committed.values() for m in mutations])
+            beside = beside or Commit()
+            offsets_state = [m for mutations in committed.values() for m in mutations]
+            ending = await self._commit(decide, Commit(state=[*offsets_state, *beside.state], changes=beside.changes))
             for mutation in ending.state:
                 transaction.replay(mutation)
             self._with_offsets.discard(transaction.name)
@@ -296,12 +309,13 @@ class Transactions:
             self._groups.confirm(group, mutations)
         return ending.entry.identity
 
-    async def _commit(self, decide: Decide, committed: Sequence[Mutation]) -> Transition:
+    async def _commit(self, decide: Decide, beside: Commit) -> Transition:
         gone: set[int] = set()
         attempt = 0
         while True:
             ending = decide(gone)
-            (result,) = await self._engine.commit([Commit(ending.appends, state=[*ending.state, *committed])])
+            whole = Commit(ending.appends, state=[*ending.state, *beside.state], changes=beside.changes)
+            (result,) = await self._engine.commit([whole])
             if not isinstance(result, MainstemError):
                 return ending
             attempt += 1

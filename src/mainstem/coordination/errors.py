@@ -13,14 +13,19 @@ PeerError
 |   |-- FencedMember, StaleMember, InstanceInUse, UnknownAssignor
 |   |-- OffsetNoteTooLarge
 |   `-- NotLeased, InvalidGroupConfig
-`-- TransactionError
-    |-- FencedProducer, StaleProducerEpoch, UnknownProducer
-    |-- InvalidTransactionState, TransactionUnderWay
-    |-- UnknownTransaction
-    `-- InvalidTransactionTimeout
+|-- TransactionError
+|   |-- FencedProducer, StaleProducerEpoch, UnknownProducer
+|   |-- InvalidTransactionState, TransactionUnderWay
+|   |-- UnknownTransaction
+|   `-- InvalidTransactionTimeout
+`-- StageError
+    |-- UnknownStage, StagePositionMissed
+    |-- IncompleteStage, StaleBatch
+    `-- InvalidStagedBatch
+TooManyStages is a kind of Overloaded.
 """
 
-from mainstem.model.errors import PeerError
+from mainstem.model.errors import Overloaded, PeerError
 
 
 class InvalidNamePattern(PeerError):
@@ -177,3 +182,31 @@ class TransactionUnderWay(TransactionError):
 
 class InvalidTransactionTimeout(TransactionError):
     """Longer than allowed, or not a time."""
+
+
+class StageError(PeerError):
+    """Something about a stage cannot be."""
+
+
+class UnknownStage(StageError):
+    """No such stage: never written, expired, or published with its batch."""
+
+
+class StagePositionMissed(StageError):
+    """A batch does not begin where the stage ends: one before it is missing."""
+
+
+class InvalidStagedBatch(StageError):
+    """A stage takes plain batches only: neither transactional nor of an idempotent producer."""
+
+
+class IncompleteStage(StageError):
+    """A stage does not end where its writer says, or is being published."""
+
+
+class StaleBatch(StageError):
+    """A later batch of the sink is published already: the checkpoint of its query was rewound."""
+
+
+class TooManyStages(Overloaded):
+    """More stages are open than is allowed."""

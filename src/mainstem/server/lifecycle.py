@@ -143,6 +143,7 @@ class Server:
             broker = await Broker.open(storage.engine, LoopClock())
         except MainstemError as error:
             raise StartRefused(f"cannot load the catalog: {error}") from error
+        broker.stages.govern(self._settings.stages)
         services = Services(self._operations, broker)
         for name, addresses in self._settings.listen.items():
             if addresses:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
+from mainstem.broker.stages import StageRules
 from mainstem.server.registry import REGISTERED
 from mainstem.storage.local.settings import EngineSettings
 from mainstem.transport.address import Address
@@ -51,6 +52,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     node: Node
     limits: Limits
     storage: EngineSettings
+    stages: StageRules
     protocols: dict[str, msgspec.Struct]
     """The section of each registered protocol, by its name."""
     listen: dict[str, tuple[Address, ...]]
@@ -85,6 +87,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "": Node,
     "limits": Limits,
     "storage": EngineSettings,
+    "stages": StageRules,
     **{name: registration.settings for name, registration in REGISTERED.items()},
 }
 """Structs by the prefix of their keys. A required field is not a setting: the server itself gives its value."""

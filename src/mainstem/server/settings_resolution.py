@@ -153,6 +153,7 @@ def _build(values: Mapping[str, Setting]) -> Settings:
         node=node,
         limits=limits,
         storage=storage,
+        stages=section("stages"),
         protocols={name: section(name) for name in REGISTERED},
         listen={name: values[f"listen.{name}"].value for name in REGISTERED},
         advertise={name: address for name in REGISTERED if (address := values[f"advertise.{name}"].value) is not None},

@@ -25,6 +25,7 @@ class DeletedLogs:
         number = log >> PAGE_BITS
         page = self._pages.setdefault(number, BitMap())
         page.add(log & _LOW)
+        page.run_optimize()  # what is deleted is mostly dense: a few bytes, not 8 KiB with every deletion
         return encode_number(number), page.serialize()
 
     def replay(self, key: bytes, value: bytes) -> None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.client_quotas import CLIENT, CONSUMED_BYTES, PRODUCED_BYTES, ClientQuotas, entity_of
-from mainstem.broker.errors import UnknownProducer
+from mainstem.broker.errors import UnknownProducer, UnknownStage
 from mainstem.broker.log import Answer, Commit, CommitResult, Committed, LogEnd, ReadResult
 from mainstem.broker.topics import Topic
 from mainstem.coordination.catalog import TopicEntry
@@ -80,12 +80,18 @@ class StubEngine:
     async def alter(self, *_: object) -> None: ...
 
 
+class StubStages:
+    def destination(self, name: str) -> object:
+        raise UnknownStage(name)
+
+
 class StubBroker:
     """Knows one topic, stores nothing, and answers at once."""
 
     def __init__(self) -> None:
         self.topics = StubTopics()
         self.transactions = StubTransactions()
+        self.stages = StubStages()
         self.clock = StubClock()
         self.cluster_id = "cluster"
         self.client_quotas = ClientQuotas(cast(Engine, StubEngine()))

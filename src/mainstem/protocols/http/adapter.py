@@ -18,6 +18,7 @@ from mainstem.protocols.http.handlers.measurements import MeasurementHandlers
 from mainstem.protocols.http.handlers.node import NodeHandlers
 from mainstem.protocols.http.handlers.operations import Operations, OperationsHandlers
 from mainstem.protocols.http.handlers.routes import Routes, Spawn
+from mainstem.protocols.http.handlers.stages import StageHandlers
 from mainstem.protocols.http.handlers.topics import TopicHandlers
 from mainstem.protocols.http.session import HttpSession, HttpSettings
 
@@ -53,6 +54,7 @@ class HttpAdapter:
             *node.routes(),
             *TopicHandlers(broker, meter).routes(),
             *GroupHandlers(broker, group_lag).routes(),
+            *StageHandlers(broker).routes(),
         ]
         node.announce(self.routes)
         check = HostCheck(self._listening, lambda: self._operations.advertised().get(NAME, []))

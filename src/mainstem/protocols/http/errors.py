@@ -7,6 +7,7 @@ HttpError
 |-- about what they say             InvalidParameter 400, InvalidContent 400, UnsupportedMediaType 415
 |-- about topics and groups         InvalidTopicName, InvalidPartitionCount, InvalidConfig, OffsetOutOfRange 400,
 |                                   UnknownTopic, UnknownPartition, UnknownGroup 404, TopicExists 409
+|-- about stages                    InvalidStage 400, UnknownStage 404, IncompleteStage, StaleBatch, RefusedBatch 409
 `-- about us                        InternalError, DiskFailure 500; StorageFull, Overloaded, Unavailable 503
 
 A name, once given, stays: programs compare it. It becomes the `type` of an RFC 9457 problem, the first line of the class's
@@ -219,6 +220,44 @@ class TopicExists(HttpError):
 
     status = 409
     name = "topic-exists"
+
+
+# About stages
+
+
+class InvalidStage(HttpError):
+    """Not the name of a stage, or not of this sink."""
+
+    status = 400
+    name = "invalid-stage"
+
+
+class UnknownStage(HttpError):
+    """There is no such stage: never written, expired, or published with its batch."""
+
+    status = 404
+    name = "unknown-stage"
+
+
+class IncompleteStage(HttpError):
+    """The stage does not end where its writer says."""
+
+    status = 409
+    name = "incomplete-stage"
+
+
+class StaleBatch(HttpError):
+    """A later batch of the sink is published already."""
+
+    status = 409
+    name = "stale-batch"
+
+
+class RefusedBatch(HttpError):
+    """The topic does not take a record batch that is meant for it."""
+
+    status = 409
+    name = "refused-batch"
 
 
 # About us

@@ -39,7 +39,13 @@ from mainstem.wire.record_batch.header import (
 from mainstem.wire.record_batch.inspection import batches_in, check_batch, check_stored_batch
 from mainstem.wire.record_batch.marker import MARKER_BYTES, decode_marker, encode_marker
 from mainstem.wire.record_batch.record import KeyFact, Record, decode_keys, decode_records
-from mainstem.wire.record_batch.rewriting import place_batch, recompress_batch, rewrite_batch, stamp_log_append_time
+from mainstem.wire.record_batch.rewriting import (
+    join_transaction,
+    place_batch,
+    recompress_batch,
+    rewrite_batch,
+    stamp_log_append_time,
+)
 
 __all__ = [
     "ATTRIBUTES_AT",
@@ -83,6 +89,7 @@ __all__ = [
     "decode_records",
     "encode_batch",
     "encode_marker",
+    "join_transaction",
     "place_batch",
     "read_header",
     "recompress_batch",

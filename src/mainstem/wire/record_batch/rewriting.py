@@ -1,7 +1,7 @@
 """The few changes that a stored or arriving batch may undergo.
 
 Placing writes what the checksum leaves out. Everything else here ends in a new checksum, and is all that ever does so:
-log-append time, another compression and key compaction.
+log-append time, another compression, key compaction, and joining a transaction when a stage is published.
 """
 
 import struct
@@ -20,6 +20,8 @@ from mainstem.wire.record_batch.header import (
     LOG_APPEND_TIME,
     MAX_TIMESTAMP_AT,
     NO_TIMESTAMP,
+    PRODUCER_ID_AT,
+    TRANSACTIONAL,
     Buffer,
 )
 from mainstem.wire.record_batch.record import open_batch
@@ -28,6 +30,7 @@ from mainstem.wire.varint import decode_varint, decode_varlong, encode_varint, e
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
+_PRODUCER = struct.Struct(">qhi")
 
 
 def place_batch(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
@@ -61,6 +64,14 @@ def stamp_log_append_time(batch: bytearray | memoryview, timestamp_ms: int) -> N
     attributes: int = _INT16.unpack_from(batch, ATTRIBUTES_AT)[0]
     _INT16.pack_into(batch, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
     _INT64.pack_into(batch, MAX_TIMESTAMP_AT, timestamp_ms)
+    seal_batch(batch)
+
+
+def join_transaction(batch: bytearray | memoryview, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+    """Makes the one batch in the buffer a part of this producer's transaction."""
+    attributes: int = _INT16.unpack_from(batch, ATTRIBUTES_AT)[0]
+    _INT16.pack_into(batch, ATTRIBUTES_AT, attributes | TRANSACTIONAL)
+    _PRODUCER.pack_into(batch, PRODUCER_ID_AT, producer_id, producer_epoch, base_sequence)
     seal_batch(batch)
 
 

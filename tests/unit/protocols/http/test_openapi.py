@@ -82,6 +82,14 @@ async def test_every_route_answers_as_described(client: Client) -> None:
             ("/v1/topics", {}),
         ],
         ("PATCH", "/v1/topics/{name}"): [("/v1/topics/t", {"partitions": 3}), ("/v1/topics/t", {"partitions": 1})],
+        ("POST", "/v1/stages/commit"): [
+            ("/v1/stages/commit", {"query": "q", "batch": 1, "stages": []}),
+            ("/v1/stages/commit", {"query": "q", "batch": 0, "stages": []}),
+            ("/v1/stages/commit", {"query": "q", "batch": 2, "stages": [{"task": 0, "attempt": "a", "end": 1}]}),
+        ],
+        ("POST", "/v1/stages/abort"): [
+            ("/v1/stages/abort", {"query": "q", "batch": 1, "stages": [{"task": 0, "attempt": "a"}]}),
+        ],
         ("DELETE", "/v1/topics/{name}"): [("/v1/topics/t", None), ("/v1/topics/t", None)],
     }
     routes = sorted(client.routes, key=lambda route: route.method == "DELETE")

@@ -32,7 +32,11 @@ def describe_routes(routes: Sequence[Route], version: str) -> dict[str, Any]:
         paths.setdefault(route.path, {})[route.method.lower()] = _describe(route, schemas)
     return {
         "openapi": OPENAPI,
-        "info": {"title": "Mainstem", "version": version, "summary": "Topics, groups and the condition of a broker"},
+        "info": {
+            "title": "Mainstem",
+            "version": version,
+            "summary": "Topics, groups, stages and the condition of a broker",
+        },
         "paths": paths,
         "components": {"schemas": schemas.components},
     }

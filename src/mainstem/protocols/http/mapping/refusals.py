@@ -13,6 +13,11 @@ REFUSALS: dict[type[model.MainstemError], type[http.HttpError]] = {
     broker.InvalidPartitionCount: http.InvalidPartitionCount,
     broker.InvalidTopicConfig: http.InvalidConfig,
     broker.UnknownGroup: http.UnknownGroup,
+    broker.UnknownStage: http.UnknownStage,
+    broker.IncompleteStage: http.IncompleteStage,
+    broker.StaleBatch: http.StaleBatch,
+    broker.StageError: http.InvalidStage,
+    model.InvalidBatch: http.RefusedBatch,
     model.UnknownLog: http.UnknownTopic,  # deleted while it was looked at
     model.OffsetOutOfRange: http.OffsetOutOfRange,
     model.CommitTooLarge: http.InvalidPartitionCount,  # the only commit of ours that can grow

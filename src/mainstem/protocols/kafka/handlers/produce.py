@@ -11,16 +11,19 @@ from typing import TypeAlias
 from uuid import UUID
 
 from mainstem.broker.broker import Broker
-from mainstem.broker.errors import InvalidTransactionState, TransactionError, TransactionUnderWay
+from mainstem.broker.errors import InvalidTransactionState, TransactionError, TransactionUnderWay, UnknownTopic
 from mainstem.broker.log import Answer, Append, Commit, CommitResult, Committed
+from mainstem.broker.stages import PREFIX as STAGE_PREFIX
+from mainstem.broker.stages import Admission
 from mainstem.broker.topics import Topic
 from mainstem.broker.transactions import Identity
-from mainstem.model.errors import MainstemError
+from mainstem.model.errors import InvalidBatch, MainstemError
 from mainstem.protocols.kafka.codec.cursor import skip_tags
 from mainstem.protocols.kafka.codec.produce import (
     FLEXIBLE_FROM,
     TOPIC_IDS_FROM,
     PartitionOutcome,
+    PartitionRecords,
     ProduceRequest,
     decode_produce,
     encode_produce,
@@ -72,6 +75,7 @@ class ProduceHandler:
         self._topics_by_id = broker.topics.by_id
         self._now_ms = broker.clock.now_ms
         self._transactions = broker.transactions
+        self._stages = broker.stages
 
     def handle(self, data: memoryview, reply: Reply) -> None:
         """Deal with one request. Raises for what cannot be understood."""
@@ -96,10 +100,14 @@ class ProduceHandler:
         commits: list[Commit] = []
         places: list[Place] = []
         joining: list[tuple[int, Commit]] = []
+        staged: list[tuple[int, Admission]] = []
         for name, partitions in request.topics:
             topic = self._find(name)
             answers: list[PartitionOutcome] = []
             outcomes.append((name, answers))
+            if topic is None and isinstance(name, str) and name.startswith(STAGE_PREFIX):
+                self._stage(name, partitions, answers, commits, places, staged)
+                continue
             for index, records in partitions:
                 if topic is None or not 0 <= index < len(topic.logs):
                     answers.append(PartitionOutcome(index, _unknown(version)))
@@ -131,12 +139,41 @@ class ProduceHandler:
                     commits.append(Commit((Append(topic.logs[index], records),)))
                 places.append((answers, len(answers), index, stamp))
                 answers.append(PartitionOutcome(index, ErrorCode.NONE))
-        self._commit(commits, joining, places, outcomes, version, correlation_id, request, reply)
+        self._commit(commits, joining, staged, places, outcomes, version, correlation_id, request, reply)
+
+    def _stage(
+        self,
+        name: str,
+        partitions: list[PartitionRecords],
+        answers: list[PartitionOutcome],
+        commits: list[Commit],
+        places: list[Place],
+        staged: list[tuple[int, Admission]],
+    ) -> None:
+        """Batches for a stage: hidden until it is published; see `broker.stages`."""
+        for index, records in partitions:
+            try:
+                if records is None or len(records) < HEADER_BYTES:
+                    raise InvalidBatch("one record batch is needed")
+                key, topic = self._stages.destination(name)
+                if not 0 <= index < len(topic.logs):
+                    raise UnknownTopic(f"topic {topic.name} has {len(topic.logs)} partitions")
+                if topic.is_rewritten:
+                    records, _ = self._rewrite(topic, records)
+                admission = self._stages.admit(key, topic, index, records)
+            except MainstemError as error:
+                answers.append(PartitionOutcome(index, code_of(error), message=str(error)))
+                continue
+            staged.append((len(commits), admission))
+            commits.append(admission.commit)
+            places.append((answers, len(answers), index, -1))
+            answers.append(PartitionOutcome(index, ErrorCode.NONE))
 
     def _commit(
         self,
         commits: list[Commit],
         joining: list[tuple[int, Commit]],
+        staged: list[tuple[int, Admission]],
         places: list[Place],
         outcomes: Outcomes,
         version: int,
@@ -161,6 +198,8 @@ class ProduceHandler:
         published = self._publish(commits)
         if joining:
             published.on_done(lambda answer: self._confirm(answer, joining, request.transactional_id or ""))
+        if staged:
+            published.on_done(lambda answer: self._stages.settle(staged, answer))
         published.on_done(finish_silently if request.acks == ACKS_NONE else finish)
 
     def _find(self, name: str | bytes) -> Topic | None:
@@ -240,6 +279,7 @@ def _note(answer: Answer[list[CommitResult]], places: list[Place]) -> None:
         return
     for (answers, at, index, stamp), result in zip(places, answer.result(), strict=True):
         if isinstance(result, Committed):
-            answers[at] = PartitionOutcome(index, 0, result.bases[0], stamp)
+            # A batch that its stage holds already has no base.
+            answers[at] = PartitionOutcome(index, 0, result.bases[0] if result.bases else -1, stamp)
         else:
             answers[at] = PartitionOutcome(index, code_of(result), message=str(result))

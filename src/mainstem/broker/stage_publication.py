@@ -1,0 +1,198 @@
+"""From stages to the topics that their records are meant for.
+
+What fits into one commit is published by one: batches, the number of the batch, the end of its stages. What does not is
+copied in parts under a transaction of our own, which the same kind of commit ends: its markers, the number, the end of the
+stages. So readers see all of it or nothing, however large it is; only those who read uncommitted data see it arrive. Nothing
+waits for an open stage: the transaction begins when the last task has ended, and lasts as long as the copying.
+
+In the log of a stage each batch comes behind its label, which says where it is to go.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from mainstem.broker.topics import Topic
+from mainstem.broker.transactions import Identity, Transactions
+from mainstem.coordination.errors import UnknownTopic
+from mainstem.coordination.stages import Stage
+from mainstem.model.errors import CommitTooLarge, CorruptData, MainstemError, UnknownLog
+from mainstem.model.staging import SinkKey
+from mainstem.storage.contract import Append, Commit, Engine, LogChange, Mutation, ReadHint
+from mainstem.wire.record_batch import (
+    HEADER,
+    Record,
+    batches_in,
+    decode_records,
+    encode_batch,
+    join_transaction,
+    stamp_log_append_time,
+)
+
+PUBLISH_BYTES_MAX = 8 << 20
+"""What is published by one commit; more goes under a transaction."""
+COPY_BYTES_MAX = 4 << 20
+"""What is copied at a time: little enough that others do not wait for it."""
+READ_BYTES = 4 << 20
+TRANSACTION_PREFIX = "stages/"
+TRANSACTION_MS_MAX = 900_000
+"""How long one publication may copy."""
+SEQUENCE_MASK = 0x7FFF_FFFF
+
+_COUNT_AT = -1
+
+
+class Label(msgspec.Struct, frozen=True, array_like=True):
+    """Where the batch behind it is to go."""
+
+    topic: bytes
+    partition: int
+    name: str
+    """For the sentence that is needed when the topic is gone."""
+
+
+_encode_label = msgspec.msgpack.Encoder().encode
+_decode_label = msgspec.msgpack.Decoder(Label).decode
+
+
+def encode_label(topic: Topic, partition: int, now_ms: int) -> bytearray:
+    """The batch that stands before the one it is about."""
+    return encode_batch([Record(0, now_ms, None, _encode_label(Label(topic.id.bytes, partition, topic.name)))])
+
+
+class Staged(NamedTuple):
+    """A batch on its way, and the topic and log it is meant for."""
+
+    topic: Topic
+    log: int
+    batch: bytearray
+
+    @property
+    def records(self) -> int:
+        """Its records."""
+        count: int = HEADER.unpack_from(self.batch)[_COUNT_AT]
+        return count
+
+
+class Ending(NamedTuple):
+    """What is to be durable together with the batches: the number of the batch, and the end of the stages."""
+
+    logs: Sequence[LogChange]
+    state: Sequence[Mutation]
+
+
+class Copied(NamedTuple):
+    """What was published."""
+
+    records: int
+    bytes: int
+
+
+class Publication:
+    """Publishes stages. All of it raises UnknownTopic, and what the log refuses."""
+
+    def __init__(self, engine: Engine, transactions: Transactions, topics: Mapping[UUID, Topic]) -> None:
+        self._engine = engine
+        self._transactions = transactions
+        self._topics = topics
+
+    async def publish(
+        self, sink: SinkKey, stages: Mapping[Stage, int], ending: Ending, stored_bytes: int, now_ms: int
+    ) -> Copied:
+        """Publish stages, each up to its end, together with what ends them."""
+        try:
+            if stored_bytes <= PUBLISH_BYTES_MAX:
+                with contextlib.suppress(CommitTooLarge):  # an operator may have set a smaller limit
+                    return await self._at_once(stages, ending, now_ms)
+            return await self._in_parts(sink, stages, ending, now_ms)
+        except UnknownLog:
+            raise UnknownTopic("a topic that rows are meant for was deleted while they were published") from None
+
+    async def _at_once(self, stages: Mapping[Stage, int], ending: Ending, now_ms: int) -> Copied:
+        appends: list[Append] = []
+        records = size = 0
+        async for staged in self._read(stages, now_ms):
+            appends.append(Append(staged.log, memoryview(staged.batch)))
+            records += staged.records
+            size += len(staged.batch)
+        await self._commit(Commit(appends, state=ending.state, changes=ending.logs))
+        return Copied(records, size)
+
+    async def _in_parts(self, sink: SinkKey, stages: Mapping[Stage, int], ending: Ending, now_ms: int) -> Copied:
+        name = f"{TRANSACTION_PREFIX}{sink.query}/{sink.sink}"
+        identity = await self._transactions.begin(name, TRANSACTION_MS_MAX, None)
+        try:
+            copied = await self._copy(name, identity, stages, now_ms)
+            beside = Commit(state=ending.state, changes=ending.logs)
+            await self._transactions.end(name, identity, commit=True, raises_epoch=False, beside=beside)
+        except MainstemError:
+            # If even this is refused, the next attempt to publish begins with it, and so does time.
+            with contextlib.suppress(MainstemError):
+                await self._transactions.end(name, identity, commit=False, raises_epoch=False)
+            raise
+        return copied
+
+    async def _copy(self, name: str, identity: Identity, stages: Mapping[Stage, int], now_ms: int) -> Copied:
+        sequences: dict[int, int] = {}
+        appends: list[Append] = []
+        records = size = pending = 0
+        async for staged in self._read(stages, now_ms):
+            if pending + len(staged.batch) > COPY_BYTES_MAX and appends:
+                await self._copy_part(name, identity, appends)
+                appends, pending = [], 0
+            sequence = sequences.get(staged.log, 0)
+            join_transaction(staged.batch, *identity, sequence)
+            sequences[staged.log] = (sequence + staged.records) & SEQUENCE_MASK
+            appends.append(Append(staged.log, memoryview(staged.batch)))
+            pending += len(staged.batch)
+            records += staged.records
+            size += len(staged.batch)
+        if appends:
+            await self._copy_part(name, identity, appends)
+        return Copied(records, size)
+
+    async def _copy_part(self, name: str, identity: Identity, appends: Sequence[Append]) -> None:
+        admitted = [self._transactions.admit(name, identity, append, implicitly=True) for append in appends]
+        part = Commit(appends, state=[mutation for commit in admitted for mutation in commit.state])
+        await self._commit(part)
+        self._transactions.confirm(name, part)
+
+    async def _commit(self, commit: Commit) -> None:
+        (result,) = await self._engine.commit([commit])
+        if isinstance(result, MainstemError):
+            raise result
+
+    async def _read(self, stages: Mapping[Stage, int], now_ms: int) -> AsyncIterator[Staged]:
+        for stage, end in stages.items():
+            label: Label | None = None
+            offset = 0
+            while offset < end:
+                read = await self._engine.read(stage.log, offset, READ_BYTES, ReadHint.CATCH_UP)
+                # Copied before anything else is awaited: the buffers are the engine's.
+                batches = [
+                    bytearray(memoryview(buffer)[position : position + size])
+                    for buffer in read.batches
+                    for position, size in batches_in(buffer)
+                ]
+                if not batches:
+                    raise CorruptData("a stage", offset, f"it ends at {offset}, not at {end}", (stage.log,))
+                offset = read.next_offset
+                for batch in batches:
+                    if label is None:
+                        label = _decode_label(decode_records(batch)[0].value or b"")
+                    else:
+                        yield self._direct(label, batch, now_ms)
+                        label = None
+
+    def _direct(self, label: Label, batch: bytearray, now_ms: int) -> Staged:
+        topic = self._topics.get(UUID(bytes=label.topic))
+        if topic is None:
+            raise UnknownTopic(f"topic {label.name} was deleted after rows for it were staged; run the batch again")
+        if topic.is_stamped:
+            stamp_log_append_time(batch, now_ms)
+        return Staged(topic, topic.logs[label.partition], batch)

@@ -1,0 +1,322 @@
+"""Stages: where the tasks of a query write what must not be seen before all of them have ended.
+
+A task's batches go to the hidden log of its stage (`admit`); one call publishes the stages of a batch together with
+its number (`publish`), or drops them (`abort`). Stages are nobody's topics: they are not listed, have no lag, do not age.
+What nobody publishes or drops expires.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from mainstem.broker.clock import Clock, Timer
+from mainstem.broker.stage_publication import (
+    TRANSACTION_PREFIX,
+    Ending,
+    Publication,
+    encode_label,
+)
+from mainstem.broker.topics import Topic
+from mainstem.broker.transactions import Transactions
+from mainstem.coordination.errors import (
+    IncompleteStage,
+    InvalidStagedBatch,
+    StageError,
+    StagePositionMissed,
+    UnknownStage,
+    UnknownTopic,
+)
+from mainstem.coordination.stages import (
+    SCOPE,
+    Change,
+    Fate,
+    SinkEntry,
+    Stage,
+    StageTable,
+    check_listed,
+)
+from mainstem.coordination.topic_config import log_config
+from mainstem.model.errors import BatchTooLarge, KeyRequired, MainstemError
+from mainstem.model.staging import (
+    LABEL_POSITIONS,
+    PREFIX,
+    InvalidStageName,
+    SinkKey,
+    StageKey,
+    check_stage_key,
+    decode_stage_name,
+)
+from mainstem.storage.answer import Answer
+from mainstem.storage.contract import Append, Commit, CommitResult, Edge, Engine, Mutation
+from mainstem.wire.record_batch import CONTROL, TRANSACTIONAL, decode_keys, read_header
+
+__all__ = ["PREFIX", "Admission", "Published", "SinkKey", "StageKey", "StageRules", "Stages"]
+
+log = logging.getLogger(__name__)
+
+DROPS_PER_COMMIT = 500
+EXPIRY_CHECKS = 10
+"""How often, within the time after which a stage expires, it is looked at."""
+
+
+class StageRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What stages may cost; the server offers each as `stages.<name>`."""
+
+    expiry_ms: Annotated[int, msgspec.Meta(ge=1)] = 3_600_000
+    """After so long without a batch, a stage that nobody has published is dropped."""
+
+
+class Admission(NamedTuple):
+    """A batch on its way into a stage. `settle` is told what the log said to its commit."""
+
+    stage: Stage
+    commit: Commit
+    opens: bool
+
+
+class Published(NamedTuple):
+    """What became of a batch."""
+
+    is_repeated: bool
+    """It had been published before; what was staged this time is dropped."""
+    records: int
+    bytes: int
+
+
+class Stages:
+    """All stages of a broker."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Clock,
+        transactions: Transactions,
+        topics: Mapping[str, Topic],
+        by_id: Mapping[UUID, Topic],
+    ) -> None:
+        self._engine = engine
+        self._now_ms = clock.now_ms
+        self._call_later = clock.call_later
+        self._transactions = transactions
+        self._topics = topics
+        self._publication = Publication(engine, transactions, by_id)
+        self._table = StageTable()
+        self._rules = StageRules()
+        self._leaving: set[Stage] = set()
+        """Stages on which a commit or drop is at work: nobody else takes them."""
+        self._lanes: dict[SinkKey, tuple[asyncio.Lock, list[None]]] = {}
+        self._timer: Timer | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def govern(self, rules: StageRules) -> None:
+        """Take other rules on."""
+        self._rules = rules
+        if self._timer is not None:
+            self._timer.cancel()
+        self._look_later()
+
+    async def load(self) -> None:
+        """Take back what is stored. What a publication had begun when the broker ended is undone: it is asked for again."""
+        for key, value in (await self._engine.load(SCOPE)).entries.items():
+            self._table.replay(key, value)
+        now_ms = self._now_ms()
+        for stage in self._table.stages.values():
+            stage.next = (await self._engine.offset_at(stage.log, Edge.END)).offset
+            stage.touched_ms = now_ms
+        for transaction in self._transactions.known():
+            if transaction.name.startswith(TRANSACTION_PREFIX) and transaction.is_open:
+                assert transaction.entry is not None
+                identity = transaction.entry.identity
+                await self._transactions.end(transaction.name, identity, commit=False, raises_epoch=False)
+        self._look_later()
+
+    # Questions
+
+    def open(self) -> list[Stage]:
+        """Every stage."""
+        return list(self._table.stages.values())
+
+    def sinks(self) -> Mapping[SinkKey, SinkEntry]:
+        """The last batch of each sink."""
+        return self._table.sinks
+
+    # Writing
+
+    def destination(self, name: str) -> tuple[StageKey, Topic]:
+        """The stage of this name, and the topic that is meant. Raises StageError, UnknownTopic."""
+        try:
+            key, topic_name = decode_stage_name(name)
+        except InvalidStageName as error:
+            raise StageError(str(error)) from None
+        topic = self._topics.get(topic_name)
+        if topic is None:
+            raise UnknownTopic(f"topic {topic_name}")
+        return key, topic
+
+    def admit(self, key: StageKey, topic: Topic, partition: int, batch: memoryview) -> Admission:
+        """Let a batch into a stage, which opens with its first one. Raises kinds of StageError and InvalidBatch.
+
+        A batch that the stage holds already comes to an empty commit: it is durable when that is.
+        """
+        header = read_header(batch)
+        if header.producer_id >= 0 or header.attributes & (TRANSACTIONAL | CONTROL):
+            raise InvalidStagedBatch("a stage takes plain batches, without producer or transaction")
+        _check_for(topic, batch)
+        now_ms = self._now_ms()
+        position, size = header.base_offset, LABEL_POSITIONS + header.record_count
+        stage = self._table.stages.get(key)
+        opening: Change | None = None
+        if stage is None:
+            if position != 0:
+                self._table.get(key)  # raises
+            stage, opening = self._table.decide_open(key, now_ms)
+        elif stage in self._leaving:
+            raise IncompleteStage(f"the stage of task {key.task} is being published")
+        if stage.is_damaged:
+            raise IncompleteStage(f"a batch of task {key.task} was refused before this one")
+        if position < stage.next and position + size <= stage.next:
+            return Admission(stage, Commit(), opens=False)
+        if position != stage.next:
+            raise StagePositionMissed(f"the stage ends at {stage.next}, and the batch begins at {position}")
+        stage.next += size
+        stage.touched_ms = now_ms
+        appends = (Append(stage.log, encode_label(topic, partition, now_ms)), Append(stage.log, batch))
+        if opening is None:
+            return Admission(stage, Commit(appends), opens=False)
+        self._table.note(stage)
+        return Admission(stage, Commit(appends, state=opening.state, changes=opening.logs), opens=True)
+
+    def settle(self, admissions: Sequence[tuple[int, Admission]], answer: Answer[list[CommitResult]]) -> None:
+        """What became of admitted batches: each by its place in the answer."""
+        for at, admission in admissions:
+            failed = answer.error is not None or isinstance(answer.result()[at], MainstemError)
+            if failed and admission.opens:
+                self._table.retract(admission.stage)
+            elif failed:
+                admission.stage.is_damaged = True
+
+    # Ends
+
+    async def publish(self, sink: SinkKey, batch: int, ends: Mapping[StageKey, int], *, lasting: bool) -> Published:
+        """Publish the stages of a batch, each up to its end, unless that has happened; see `coordination.stages`.
+
+        Raises kinds of StageError, UnknownTopic, and what the log refuses.
+        """
+        self._check(sink, batch, ends)
+        async with self._turn(sink):
+            fate = self._table.decide_fate(sink, batch)
+            now_ms = self._now_ms()
+            if fate is Fate.REPEATED:
+                await self._drop(self._table.of_batches(sink, batch))
+                return Published(True, 0, 0)
+            with self._claim(self._table.of_batches(sink, batch)) as leaving:
+                stages = {self._table.get(key): end for key, end in ends.items()}
+                if not stages.keys() <= set(leaving):
+                    raise UnknownStage("a stage of the batch is being dropped; run the batch again")
+                stored_bytes = await self._measure(stages)
+                gone = self._table.decide_drop(leaving)
+                published = self._table.decide_published(sink, batch, now_ms, lasting=lasting)
+                ending = Ending(gone.logs, [*gone.state, *published])
+                copied = await self._publication.publish(sink, stages, ending, stored_bytes, now_ms)
+                self._replay(ending.state)
+            return Published(False, *copied)
+
+    async def abort(self, keys: Iterable[StageKey]) -> int:
+        """Drop stages; those that are gone already are not missed. Answers how many there were."""
+        stages = [self._table.stages[key] for key in keys if key in self._table.stages]
+        return await self._drop(stages)
+
+    def _check(self, sink: SinkKey, batch: int, ends: Mapping[StageKey, int]) -> None:
+        try:
+            check_stage_key(StageKey(*sink, batch, 0, "-"))
+        except InvalidStageName as error:
+            raise StageError(str(error)) from None
+        check_listed(ends.keys())
+
+    async def _measure(self, stages: Mapping[Stage, int]) -> int:
+        """The bytes of stages, which must end where their writers say."""
+        size = 0
+        for stage, end in stages.items():
+            facts = await self._engine.read(stage.log, 0, 0)
+            if facts.end != end or stage.next != end or stage.is_damaged:
+                raise IncompleteStage(f"the stage of task {stage.key.task} ends at {facts.end}, not at {end}")
+            size += facts.stored_bytes
+        return size
+
+    async def _drop(self, stages: Sequence[Stage]) -> int:
+        dropped = 0
+        with self._claim(stages) as leaving:
+            for first in range(0, len(leaving), DROPS_PER_COMMIT):
+                part = leaving[first : first + DROPS_PER_COMMIT]
+                change = self._table.decide_drop(part)
+                await self._engine.alter(change.logs, change.state)
+                self._replay(change.state)
+                dropped += len(part)
+        return dropped
+
+    @contextlib.contextmanager
+    def _claim(self, stages: Iterable[Stage]) -> Iterator[list[Stage]]:
+        """Those of the stages that nobody else is dealing with."""
+        claimed = [stage for stage in stages if stage not in self._leaving]
+        self._leaving.update(claimed)
+        try:
+            yield claimed
+        finally:
+            self._leaving.difference_update(claimed)
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, sink: SinkKey) -> AsyncIterator[None]:
+        """One commit of a sink after the other."""
+        lane, users = self._lanes.setdefault(sink, (asyncio.Lock(), []))
+        users.append(None)
+        try:
+            async with lane:
+                yield
+        finally:
+            users.pop()
+            if not users:
+                self._lanes.pop(sink, None)
+
+    def _replay(self, state: Iterable[Mutation]) -> None:
+        for mutation in state:
+            self._table.replay(mutation.key, mutation.value)
+
+    # Time
+
+    def _look_later(self) -> None:
+        self._timer = self._call_later(self._rules.expiry_ms / EXPIRY_CHECKS / 1000, self._look)
+
+    def _look(self) -> None:
+        self._look_later()
+        task = asyncio.get_running_loop().create_task(self.expire())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def expire(self) -> None:
+        """Drop what nobody has published."""
+        since_ms = self._now_ms() - self._rules.expiry_ms
+        try:
+            orphans = self._table.silent_since(since_ms)
+            if dropped := await self._drop(orphans):
+                log.info("%d stages were dropped that nobody has published", dropped)
+            if forgotten := self._table.decide_forget(since_ms):
+                await self._engine.alter((), forgotten)
+                self._replay(forgotten)
+        except MainstemError as error:
+            log.warning("stages that are due could not be dropped, they are due again later: %s", error)
+
+
+def _check_for(topic: Topic, batch: memoryview) -> None:
+    """Refuse at once what the topic would refuse later."""
+    size_max = log_config(topic.configs).batch_bytes_max
+    if len(batch) > size_max:
+        raise BatchTooLarge(f"{len(batch)} bytes; topic {topic.name} takes {size_max}")
+    if topic.is_compacted and any(key is None for _, _, key, _ in decode_keys(batch)):
+        raise KeyRequired(f"topic {topic.name} is compacted by key and takes no record without one")
