@@ -79,6 +79,8 @@ class Admission(NamedTuple):
     stage: Stage
     commit: Commit
     opens: bool
+    size: int
+    """Positions that it takes; none if the stage holds it already."""
 
 
 class Published(NamedTuple):
@@ -182,24 +184,31 @@ class Stages:
         if stage.is_damaged:
             raise IncompleteStage(f"a batch of task {key.task} was refused before this one")
         if position < stage.next and position + size <= stage.next:
-            return Admission(stage, Commit(), opens=False)
+            return Admission(stage, Commit(), opens=False, size=0)
         if position != stage.next:
             raise StagePositionMissed(f"the stage ends at {stage.next}, and the batch begins at {position}")
         stage.next += size
         stage.touched_ms = now_ms
         appends = (Append(stage.log, encode_label(topic, partition, now_ms)), Append(stage.log, batch))
         if opening is None:
-            return Admission(stage, Commit(appends), opens=False)
+            return Admission(stage, Commit(appends), opens=False, size=size)
         self._table.note(stage)
-        return Admission(stage, Commit(appends, state=opening.state, changes=opening.logs), opens=True)
+        return Admission(stage, Commit(appends, state=opening.state, changes=opening.logs), opens=True, size=size)
 
     def settle(self, admissions: Sequence[tuple[int, Admission]], answer: Answer[list[CommitResult]]) -> None:
         """What became of admitted batches: each by its place in the answer."""
+        if answer.error is not None:
+            # Refused as a whole, and at once: nothing has come behind it, and the same may come again.
+            for _, admission in reversed(admissions):
+                admission.stage.next -= admission.size
+                if admission.opens:
+                    self._table.retract(admission.stage)
+            return
+        results = answer.result()
         for at, admission in admissions:
-            failed = answer.error is not None or isinstance(answer.result()[at], MainstemError)
-            if failed and admission.opens:
-                self._table.retract(admission.stage)
-            elif failed:
+            if isinstance(results[at], MainstemError):
+                if admission.opens:
+                    self._table.retract(admission.stage)
                 admission.stage.is_damaged = True
 
     # Ends

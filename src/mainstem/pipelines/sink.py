@@ -1,20 +1,201 @@
-"""Writing rows to topics."""
+"""Writing rows to topics: all of a batch, or nothing; each batch of a query once.
+
+    write      a task stages its rows under (query, sink, batch, task, attempt), and answers where its stage ends
+    commit     the driver publishes the stages of the tasks that count, together with the number of the batch: one call
+    abort      the driver drops what the tasks have staged; what it cannot drop expires
+
+Whatever is killed between these steps, the broker knows which batch was published last: a batch that Spark runs again under
+the same number is not published again. Nothing is kept in the writers between the calls: Spark makes them anew.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from mainstem.pipelines.errors import PipelineError
+from mainstem.model.errors import MainstemError
+from mainstem.model.staging import SinkKey, StageKey
+from mainstem.pipelines.errors import InvalidOption, PipelineError
+from mainstem.pipelines.options import Options
+from mainstem.pipelines.sink_columns import check_columns
+from mainstem.sdk.stages import (
+    StageEnd,
+    StageRefused,
+    StageWriter,
+    abort_stages,
+    commit_stages,
+    http_address,
+)
+from mainstem.wire.compression import Compression
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TOPIC, SINK_ID, COMPRESSION, HTTP_ADDRESS = "topic", "sinkId", "compression", "httpAddress"
+KNOWN = (TOPIC, SINK_ID, COMPRESSION, HTTP_ADDRESS)
+CODECS = {codec.name.lower(): codec for codec in Compression}
+QUERY_PROPERTY, BATCH_PROPERTY = "sql.streaming.queryId", "streaming.sql.batchId"
+"""What Spark tells its tasks of the query they belong to, in a stream and inside foreachBatch."""
+SINGLE_BATCH = 0
+
+
+class SinkOptions:
+    """What a sink was told. Picklable."""
+
+    def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
+        self.options = Options(given, KNOWN)
+        self.topic = self.options.text(TOPIC)
+        self.sink = self.options.text(SINK_ID) or ""
+        self.compression = CODECS[self.options.choice(COMPRESSION, CODECS, "none")]
+        self.checkpoint = self.options.text("checkpointLocation")
+        check_columns(schema, self.topic)
+
+    def http_address(self) -> str:
+        """Where commits go: as told, or as the broker advertises it."""
+        told = self.options.text(HTTP_ADDRESS)
+        if told is not None:
+            return told.removeprefix("http://").rstrip("/")
+        with self.options.client() as client:
+            return http_address(client)
+
+
+class Staged(WriterCommitMessage):
+    """What a task has staged. A task without rows has staged nothing: its stage ends at 0."""
+
+    def __init__(self, key: StageKey, end: int) -> None:
+        self.key = key
+        self.end = end
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
     """All rows or none."""
-    raise PipelineError("Writing is not there yet.")
+    if overwrite:
+        raise InvalidOption("A topic cannot be overwritten: use mode `append`, or delete the topic first.")
+    return TopicWriter(SinkOptions(options, schema), f"write-{uuid.uuid4()}")
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
     """Exactly once."""
-    raise PipelineError("Writing is not there yet.")
+    return TopicStreamWriter(SinkOptions(options, schema))
+
+
+class TopicWriter(DataSourceArrowWriter):
+    """One write of a table. Inside foreachBatch it is a part of that batch, and is as exact as a stream."""
+
+    def __init__(self, told: SinkOptions, name: str) -> None:
+        self._told = told
+        self._name = name
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        """On an executor: one task."""
+        context = _task()
+        query, batch = context.getLocalProperty(QUERY_PROPERTY), context.getLocalProperty(BATCH_PROPERTY)
+        if query is None or batch is None:
+            return _stage(self._told, self._name, SINGLE_BATCH, context, iterator)
+        if not self._told.sink:
+            raise InvalidOption(
+                f"A write inside foreachBatch needs the option `{SINK_ID}`: a name that no other write of this query has, "
+                "by which the broker knows what it has published already."
+            )
+        return _stage(self._told, query, int(batch), context, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """On the driver: publish."""
+        staged = _of_one_batch(messages)
+        lasting = bool(staged) and staged[0].key.query != self._name
+        key = staged[0].key if staged else StageKey(self._name, self._told.sink, SINGLE_BATCH, 0, "-")
+        _commit(self._told, key.sink_key, key.batch, staged, lasting=lasting)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """On the driver: drop what was staged, if that is possible."""
+        _abort(self._told, messages)
+
+
+class TopicStreamWriter(DataSourceStreamArrowWriter):
+    """The batches of a streaming query."""
+
+    def __init__(self, told: SinkOptions) -> None:
+        self._told = told
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        """On an executor: one task of a batch."""
+        context = _task()
+        query, batch = context.getLocalProperty(QUERY_PROPERTY), context.getLocalProperty(BATCH_PROPERTY)
+        if query is None or batch is None:
+            raise PipelineError("Spark does not tell its tasks which query they belong to: Spark 4.3 is needed.")
+        return _stage(self._told, query, int(batch), context, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """On the driver: publish the batch together with its number."""
+        staged = _of_one_batch(messages)
+        if not staged:
+            return  # without a task there is nothing to publish, and nothing that could be published twice
+        assert staged[0].key.batch == batchId, "tasks of another batch"
+        _commit(self._told, staged[0].key.sink_key, batchId, staged, lasting=True)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """On the driver: drop what was staged, if that is possible."""
+        _abort(self._told, messages)
+
+
+def _task() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None, "Spark writes in tasks"
+    return context
+
+
+def _stage(
+    told: SinkOptions, query: str, batch: int, context: TaskContext, iterator: Iterator[pa.RecordBatch]
+) -> Staged:
+    # numpy and Arrow are for those who write, not for those who commit
+    from mainstem.pipelines.staged_rows import StagedRows
+
+    task = context.partitionId()
+    # Spark counts attempts from 0 again after a restart; a stage of before must not be continued.
+    attempt = f"{context.attemptNumber()}-{uuid.uuid4().hex[:16]}"
+    key = StageKey(query, told.sink, batch, task, attempt)
+    with told.options.client() as client:
+        writer = StageWriter(client, key, timeout_s=told.options.timeout_s)
+        rows = StagedRows(client, writer, told.topic, told.compression, task)
+        rows.write_all(iterator)
+    return Staged(key, rows.position)
+
+
+def _of_one_batch(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
+    staged = [message for message in messages if isinstance(message, Staged)]
+    assert len({(message.key.query, message.key.batch) for message in staged}) <= 1, "one batch at a time"
+    return staged
+
+
+def _ends(staged: Sequence[Staged]) -> list[StageEnd]:
+    return [StageEnd(message.key.task, message.key.attempt, message.end) for message in staged if message.end]
+
+
+def _commit(told: SinkOptions, sink: SinkKey, batch: int, staged: Sequence[Staged], *, lasting: bool) -> None:
+    try:
+        commit_stages(
+            told.http_address(), sink, batch, _ends(staged), lasting=lasting, timeout_s=told.options.timeout_s
+        )
+    except StageRefused as refusal:
+        if refusal.problem != "stale-batch":
+            raise
+        checkpoint = f"The checkpoint {told.checkpoint}" if told.checkpoint else f"The checkpoint of query {sink.query}"
+        raise PipelineError(
+            f"{checkpoint} was rewound: {refusal.detail}. What it would write again is in the topic already, so "
+            "nothing was written. Go on with the checkpoint as it was, or begin a new one in an empty directory, "
+            "which reads and writes all over again from its starting offsets."
+        ) from None
+
+
+def _abort(told: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
+    staged = [message for message in _of_one_batch(messages) if message.end]
+    if staged:
+        key = staged[0].key
+        with contextlib.suppress(MainstemError):  # they expire
+            abort_stages(told.http_address(), key.sink_key, key.batch, _ends(staged), timeout_s=told.options.timeout_s)

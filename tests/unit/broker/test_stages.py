@@ -18,7 +18,7 @@ from mainstem.broker.errors import (
 )
 from mainstem.broker.stages import SinkKey, StageKey, StageRules
 from mainstem.broker.topics import NewTopic
-from mainstem.model.errors import BatchTooLarge, CommitTooLarge, CorruptBatch, KeyRequired, StorageFull
+from mainstem.model.errors import BatchTooLarge, CommitTooLarge, CorruptBatch, KeyRequired, Overloaded, StorageFull
 from mainstem.storage.contract import Commit
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.record_batch import Record, decode_records, encode_batch
@@ -140,6 +140,21 @@ async def test_a_first_batch_that_is_refused_opens_nothing(broker: Broker) -> No
     await task.write("t", 0, b"a")
     await publish(broker, 0, task)
     assert await values_in(broker, "t") == [b"a"]
+
+
+@with_engine
+async def test_a_broker_with_too_much_to_do_can_be_asked_again(engine: MemoryEngine) -> None:
+    broker = await Broker.open(engine, LoopClock())
+    await broker.topics.ensure(NewTopic("t", 1))
+    task = Task(broker, 0)
+    for value in (b"a", b"b"):
+        engine._refusal = Overloaded("for a while")
+        with pytest.raises(Overloaded):
+            await task.write("t", 0, value)
+        engine._refusal = None
+        await task.write("t", 0, value)
+    await publish(broker, 0, task)
+    assert await values_in(broker, "t") == [b"a", b"b"]
 
 
 @with_broker

@@ -149,7 +149,7 @@ class KafkaAdapter:
         )
         self._throttles = Throttles(broker)
         listener = PLAINTEXT if settings.user is None else SASL_PLAINTEXT
-        told = BrokerSettings(settings, self._advertised, self._store, listener)
+        told = BrokerSettings(settings, self._advertised, self._store, listener, self._http_address)
         cluster = ClusterHandlers(broker, settings, self._advertised)
         served: dict[int, Served] = {
             **cluster.apis(),
@@ -196,6 +196,9 @@ class KafkaAdapter:
             session.mute()
             self._clock.call_later(wait_s, session.refuse)
         return session
+
+    def _http_address(self) -> str:
+        return (self._operations.advertised().get("http") or [""])[0]
 
     def _advertised(self) -> Endpoint:
         host, _, port = self._operations.advertised()[NAME][0].rpartition(":")

@@ -10,6 +10,8 @@ from mainstem.protocols.kafka.mapping import NODE_ID, Advertised, StoreFacts
 from mainstem.protocols.kafka.session import KafkaSettings
 
 MINUTE_MS = 60_000
+HTTP_ADDRESS = "mainstem.http.address"
+"""Ours: so that who knows the one address finds the other."""
 
 
 class BrokerSetting(NamedTuple):
@@ -25,11 +27,19 @@ class BrokerSetting(NamedTuple):
 class BrokerSettings:
     """Told anew each time: addresses are known only when the listeners are there."""
 
-    def __init__(self, settings: KafkaSettings, advertised: Advertised, store: StoreFacts, listener: str) -> None:
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        advertised: Advertised,
+        store: StoreFacts,
+        listener: str,
+        http_address: Callable[[], str],
+    ) -> None:
         self._settings = settings
         self._advertised = advertised
         self._store = store
         self._listener = listener
+        self._http_address = http_address
 
     def all(self) -> list[BrokerSetting]:
         """In the order of their names."""
@@ -44,6 +54,7 @@ class BrokerSettings:
             BrokerSetting("advertised.listeners", "list", address, None, "Where clients are told to connect."),
             BrokerSetting("listeners", "list", address, None, "Where clients connect."),
             BrokerSetting("log.dir", "string", directory, None, "Where the log is."),
+            BrokerSetting(HTTP_ADDRESS, "string", self._http_address(), None, "Where the same broker serves HTTP."),
             BrokerSetting("log.dirs", "list", directory, None, "Where the log is."),
             BrokerSetting("sasl.enabled.mechanisms", "list", mechanisms, "GSSAPI", "How clients authenticate."),
             BrokerSetting(

@@ -1,0 +1,181 @@
+"""From Arrow columns to the bodies of v2 batches, all rows at once, never record by record.
+
+A record is joined from a few pieces: the numbers before its key, the key, the length of the value, the value, the headers. The
+numbers of all records are written into one matrix, a row per record, and the bytes in use taken out of it; Arrow then joins
+the pieces of each row, and leaves all records one after the other in one buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from mainstem.pipelines.partitioner import Integers
+from mainstem.wire.record_batch.encoding import assemble_batch
+from mainstem.wire.record_batch.header import NO_EPOCH, NO_PRODUCER, NO_SEQUENCE
+
+NULL_LENGTH = -1
+VARINT_BYTES_MAX = 10
+RECORD_OVERHEAD = 24
+"""The numbers of one record, about: for sizes before it is encoded."""
+
+
+class Rows(NamedTuple):
+    """Columns of as many rows. Keys and values are binary; headers are lists of (key, value), or there are none."""
+
+    key: pa.LargeBinaryArray
+    value: pa.LargeBinaryArray
+    timestamp_ms: Integers
+    headers: pa.ListArray | None
+
+
+def row_sizes(rows: Rows) -> Integers:
+    """The bytes of each record, a few more rather than fewer."""
+    sizes = _lengths(rows.key, 0) + _lengths(rows.value, 0) + RECORD_OVERHEAD
+    if rows.headers is not None:
+        sizes += _lengths(_encode_headers(rows.headers), 0)
+    return sizes
+
+
+def encode_rows(rows: Rows, firsts: Integers) -> list[memoryview]:
+    """The records of each batch; `firsts` are the rows with which batches begin, the first of them 0."""
+    count = len(rows.timestamp_ms)
+    counts = np.diff(firsts, append=count)
+    offset_deltas = np.arange(count) - np.repeat(firsts, counts)
+    timestamp_deltas = rows.timestamp_ms - np.repeat(rows.timestamp_ms[firsts], counts)
+    key_lengths, value_lengths = _lengths(rows.key, NULL_LENGTH), _lengths(rows.value, NULL_LENGTH)
+    tails = None if rows.headers is None else _encode_headers(rows.headers)
+
+    before_key = [_zigzag(timestamp_deltas), _zigzag(offset_deltas), _zigzag(key_lengths)]
+    before_value = _zigzag(value_lengths)
+    sizes = 1 + sum(_varint_sizes(numbers) for numbers in (*before_key, before_value))
+    sizes += np.maximum(key_lengths, 0) + np.maximum(value_lengths, 0)
+    sizes += 1 if tails is None else _lengths(tails, 0)
+    # Behind its length, a record begins with its attributes, which are none.
+    length_and_attributes = _zigzag(sizes)
+    heads = _varints([length_and_attributes, np.zeros(count, np.uint64), *before_key])
+    records = pc.binary_join_element_wise(
+        heads,
+        rows.key,
+        _varints([before_value]),
+        rows.value,
+        tails if tails is not None else pa.scalar(b"\0", pa.large_binary()),
+        pa.scalar(b"", pa.large_binary()),
+        null_handling="replace",
+        null_replacement="",
+    )
+    bounds, content = _parts(records)
+    whole = content.data
+    ends = bounds[np.append(firsts[1:], count)]
+    return [whole[begin:end] for begin, end in zip(bounds[firsts].tolist(), ends.tolist(), strict=True)]
+
+
+def encode_batches(rows: Rows, firsts: Integers, positions: Sequence[int], compression: int) -> list[bytearray]:
+    """A v2 batch for each of `firsts`, with its position as base offset."""
+    count = len(rows.timestamp_ms)
+    bases = rows.timestamp_ms[firsts].tolist()
+    newest = np.maximum.reduceat(rows.timestamp_ms, firsts).tolist()
+    counts = np.diff(firsts, append=count).tolist()
+    return [
+        assemble_batch(
+            body,
+            base_offset=position,
+            leader_epoch=-1,
+            attributes=compression,
+            last_offset_delta=records - 1,
+            base_timestamp=base,
+            max_timestamp=latest,
+            producer_id=NO_PRODUCER,
+            producer_epoch=NO_EPOCH,
+            base_sequence=NO_SEQUENCE,
+            record_count=records,
+        )
+        for body, position, base, latest, records in zip(
+            encode_rows(rows, firsts), positions, bases, newest, counts, strict=True
+        )
+    ]
+
+
+def _encode_headers(headers: pa.ListArray) -> pa.LargeBinaryArray:
+    """The headers of each record, with their number before them."""
+    entries = headers.flatten()
+    keys = entries.field("key").cast(pa.large_string()).cast(pa.large_binary())
+    values = entries.field("value").cast(pa.large_binary())
+    pieces = pc.binary_join_element_wise(
+        _varints([_zigzag(_lengths(keys, 0))]),
+        keys,
+        _varints([_zigzag(_lengths(values, NULL_LENGTH))]),
+        values,
+        pa.scalar(b"", pa.large_binary()),
+        null_handling="replace",
+        null_replacement="",
+    )
+    counts = pc.fill_null(pc.list_value_length(headers), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    # All entries stand one after the other: those of a record are a stretch of the same bytes.
+    bounds, content = _parts(pieces)
+    ends = np.concatenate(([0], np.cumsum(counts)))
+    joined = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(counts), [None, pa.py_buffer(bounds[ends]), pa.py_buffer(content)]
+    )
+    return pc.binary_join_element_wise(_varints([_zigzag(counts)]), joined, pa.scalar(b"", pa.large_binary()))
+
+
+def _parts(column: pa.LargeBinaryArray) -> tuple[Integers, NDArray[np.uint8]]:
+    """Where each value begins and ends, and the bytes they are in."""
+    _, offsets, data = column.buffers()
+    bounds = np.frombuffer(offsets, np.int64, len(column) + 1, column.offset * 8)
+    return bounds, np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
+
+
+def _lengths(column: pa.LargeBinaryArray, null: int) -> Integers:
+    lengths: Integers = np.diff(_parts(column)[0])
+    if column.null_count:
+        lengths[pc.is_null(column).to_numpy(zero_copy_only=False)] = null
+    return lengths
+
+
+def _zigzag(numbers: Integers) -> NDArray[np.uint64]:
+    signed: Integers = numbers << 1 ^ numbers >> 63
+    return signed.view(np.uint64)
+
+
+def _varint_sizes(numbers: NDArray[np.uint64]) -> Integers:
+    sizes = np.ones(len(numbers), np.int64)
+    largest = int(numbers.max(initial=0))
+    for bits in range(7, 7 * VARINT_BYTES_MAX, 7):
+        if largest >> bits == 0:
+            break
+        sizes += numbers >= np.uint64(1 << bits)
+    return sizes
+
+
+def _varints(columns: Sequence[NDArray[np.uint64]]) -> pa.LargeBinaryArray:
+    """Several numbers of each row, one after the other."""
+    rows = len(columns[0])
+    matrix: list[NDArray[np.uint8]] = []
+    used: list[NDArray[np.bool_]] = []
+    sizes = np.zeros(rows, np.int64)
+    for numbers in columns:
+        largest = int(numbers.max(initial=0))
+        rest = numbers
+        for place in range(VARINT_BYTES_MAX):
+            is_used = np.ones(rows, np.bool_) if place == 0 else rest != 0
+            following = rest >> np.uint64(7)
+            low = (rest & np.uint64(0x7F)).astype(np.uint8)
+            low[following != 0] |= 0x80
+            matrix.append(low)
+            used.append(is_used)
+            sizes += is_used
+            rest = following
+            if largest >> (7 * (place + 1)) == 0:
+                break
+    content = np.stack(matrix, axis=1)[np.stack(used, axis=1)]
+    bounds = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
+    return pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), rows, [None, pa.py_buffer(bounds), pa.py_buffer(np.ascontiguousarray(content))]
+    )
