@@ -1,0 +1,223 @@
+"""Stages of the real program, written and published by the client, while the program is killed."""
+
+import random
+import socket
+import threading
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mainstem.model.staging import SinkKey, StageKey
+from mainstem.sdk.client import Client
+from mainstem.sdk.operations import EARLIEST, LATEST, TopicPartition, fetch
+from mainstem.sdk.stages import (
+    StagedBatch,
+    StageEnd,
+    StageRefused,
+    StageWriter,
+    abort_stages,
+    commit_stages,
+    http_address,
+)
+from mainstem.wire.record_batch import (
+    CONTROL,
+    TRANSACTIONAL,
+    Record,
+    batches_in,
+    decode_records,
+    encode_batch,
+    read_header,
+)
+from tests.system.program import Program
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+PATIENCE_S = 30.0
+SINK = SinkKey("query", "sink")
+AT = TopicPartition("t", 0)
+
+
+class Served:
+    """A broker that keeps its ports over restarts."""
+
+    def __init__(self, data_dir: Path, *options: str) -> None:
+        self._data_dir = data_dir
+        self._options = options
+        self._ports = [_free_port() for _ in range(2)]
+        self.kafka = f"127.0.0.1:{self._ports[0]}"
+        self.start()
+
+    def start(self) -> None:
+        listen = [f"{name}=127.0.0.1:{port}" for name, port in zip(("kafka", "http"), self._ports, strict=True)]
+        self.program = Program(self._data_dir, "--listen", listen[0], "--listen", listen[1], *self._options)
+        self.program.wait_ready()
+
+    def kill(self) -> None:
+        self.program.process.kill()
+        self.program.process.communicate()
+
+    def restart(self) -> None:
+        self.kill()
+        self.start()
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@pytest.fixture
+def served(tmp_path: Path):
+    broker = Served(tmp_path / "data")
+    try:
+        yield broker
+    finally:
+        broker.kill()
+
+
+@pytest.fixture
+def client(served: Served):
+    with Client(served.kafka, timeout_s=PATIENCE_S) as client:
+        client.cluster(["t"], create=True)
+        yield client
+
+
+class Task:
+    """One attempt of a task, as a Spark executor would run it."""
+
+    def __init__(self, client: Client, batch: int, task: int = 0) -> None:
+        self.key = StageKey(*SINK, batch, task, uuid.uuid4().hex)
+        self._writer = StageWriter(client, self.key, timeout_s=PATIENCE_S)
+        self.position = 0
+
+    def write(self, *values: bytes) -> None:
+        records = [Record(self.position + delta, 1_000, None, value) for delta, value in enumerate(values)]
+        batch = encode_batch(records, base_offset=self.position)
+        self.position += 1 + len(values)
+        self._writer.write([StagedBatch("t", 0, batch)])
+
+    def end(self) -> StageEnd:
+        self._writer.flush()
+        return StageEnd(self.key.task, self.key.attempt, self.position)
+
+
+def commit(client: Client, batch: int, *ends: StageEnd) -> bool:
+    return commit_stages(http_address(client), SINK, batch, ends, lasting=True, timeout_s=PATIENCE_S)
+
+
+def committed(client: Client) -> list[bytes]:
+    """What a reader of committed records sees."""
+    offset, end = client.offsets({AT: EARLIEST})[AT], client.offsets({AT: LATEST})[AT]
+    values: list[bytes] = []
+    while offset < end:
+        fetched = client.retrying(lambda at=offset: fetch(client.leader(AT), AT, at))
+        waiting, aborted = sorted(fetched.aborted, key=lambda found: found[1]), set()
+        for position, size in batches_in(fetched.batches):
+            batch = fetched.batches[position : position + size]
+            header = read_header(batch)
+            offset = header.base_offset + header.last_offset_delta + 1
+            while waiting and waiting[0][1] <= header.base_offset:
+                aborted.add(waiting.pop(0)[0])
+            if header.attributes & CONTROL:
+                aborted.discard(header.producer_id)
+            elif not (header.attributes & TRANSACTIONAL and header.producer_id in aborted):
+                values += [record.value or b"" for record in decode_records(batch)]
+    return values
+
+
+def test_what_was_staged_is_published_once(client: Client) -> None:
+    task = Task(client, 0)
+    task.write(b"a", b"b")
+    task.write(b"c")
+    end = task.end()
+    assert committed(client) == []
+    assert commit(client, 0, end)
+    assert not commit(client, 0, end)
+    with pytest.raises(StageRefused) as refused:
+        commit(client, 1, end)
+    assert refused.value.problem == "unknown-stage"
+    assert committed(client) == [b"a", b"b", b"c"]
+    again = Task(client, 1)
+    again.write(b"x")
+    end = again.end()
+    abort_stages(http_address(client), SINK, 1, [end], timeout_s=PATIENCE_S)
+    with pytest.raises(StageRefused):
+        commit(client, 1, end)
+    assert committed(client) == [b"a", b"b", b"c"]
+
+
+def test_a_broker_that_is_killed_while_tasks_write_is_waited_for(served: Served, client: Client) -> None:
+    task = Task(client, 0)
+    expected = [b"%d" % number for number in range(200)]
+    for number, value in enumerate(expected):
+        task.write(value)
+        if number in (50, 51, 120):
+            served.restart()
+    assert commit(client, 0, task.end())
+    assert committed(client) == expected
+
+
+def test_what_was_staged_survives_a_kill_and_so_does_the_number(served: Served, client: Client) -> None:
+    task = Task(client, 0)
+    task.write(b"a")
+    end = task.end()
+    served.restart()
+    assert commit(client, 0, end)
+    served.restart()
+    assert not commit(client, 0, end)
+    assert committed(client) == [b"a"]
+
+
+def test_a_large_batch_is_seen_whole_or_not_at_all_whenever_the_broker_is_killed(
+    served: Served, client: Client
+) -> None:
+    seed = random.randrange(1 << 30)
+    chance = random.Random(seed)
+    size, batches = 1 << 19, 40
+    expected: list[bytes] = []
+    for batch in range(3):
+        values = [b"%d-%d:" % (batch, number) + b"x" * size for number in range(batches)]
+        task = Task(client, batch)
+        for value in values:
+            task.write(value)
+        end = task.end()
+        outcome: list[bool] = []
+        thread = threading.Thread(target=_keep(outcome, lambda e=end, b=batch: commit(client, b, e)))
+        thread.start()
+        thread.join(chance.uniform(0.005, 0.15))
+        served.restart()
+        thread.join(PATIENCE_S)
+        assert outcome in ([True], [False]), f"seed {seed}"
+        expected += values
+        with Client(served.kafka, timeout_s=PATIENCE_S) as reader:
+            assert [value[:8] for value in committed(reader)] == [value[:8] for value in expected], f"seed {seed}"
+
+
+def _keep(outcomes: list[bool], ask: Callable[[], bool]) -> Callable[[], None]:
+    return lambda: outcomes.append(ask())
+
+
+def test_what_nobody_publishes_is_gone_after_its_time(tmp_path: Path) -> None:
+    served = Served(tmp_path / "data", "--set", "stages.expiry_ms=100")
+    try:
+        with Client(served.kafka, timeout_s=PATIENCE_S) as client:
+            client.cluster(["t"], create=True)
+            task = Task(client, 0)
+            task.write(b"a")
+            task._writer.flush()
+
+            def is_gone() -> bool:
+                with pytest.raises(StageRefused) as refused:  # one position more than there is: never published
+                    commit(client, 0, StageEnd(0, task.key.attempt, task.position + 1))
+                return refused.value.problem == "unknown-stage"
+
+            for _ in range(1_000):
+                if is_gone():
+                    break
+            else:
+                raise AssertionError("still there")
+    finally:
+        served.kill()
