@@ -24,11 +24,13 @@ ANY_OTHER_PORTS = {"MAINSTEM_LISTEN_KAFKA": "127.0.0.1:0"}
 class Program:
     """`mainstem serve`, started."""
 
-    def __init__(self, data_dir: Path, *options: str, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, data_dir: Path, *options: str, environment: dict[str, str] | None = None, module: str = "mainstem.cli"
+    ) -> None:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("MAINSTEM_")}
         self.started = time.monotonic()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "mainstem.cli", "serve", "--data-dir", str(data_dir), *options],
+            [sys.executable, "-m", module, "serve", "--data-dir", str(data_dir), *options],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -1,7 +1,6 @@
 """Stages of the real program, written and published by the client, while the program is killed."""
 
 import random
-import socket
 import threading
 import uuid
 from collections.abc import Callable
@@ -11,7 +10,6 @@ import pytest
 
 from mainstem.model.staging import SinkKey, StageKey
 from mainstem.sdk.client import Client
-from mainstem.sdk.operations import EARLIEST, LATEST, TopicPartition, fetch
 from mainstem.sdk.stages import (
     StagedBatch,
     StageEnd,
@@ -21,52 +19,13 @@ from mainstem.sdk.stages import (
     commit_stages,
     http_address,
 )
-from mainstem.wire.record_batch import (
-    CONTROL,
-    TRANSACTIONAL,
-    Record,
-    batches_in,
-    decode_records,
-    encode_batch,
-    read_header,
-)
-from tests.system.program import Program
+from mainstem.wire.record_batch import Record, encode_batch
+from tests.system.stage_client import Served, committed_values
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 PATIENCE_S = 30.0
 SINK = SinkKey("query", "sink")
-AT = TopicPartition("t", 0)
-
-
-class Served:
-    """A broker that keeps its ports over restarts."""
-
-    def __init__(self, data_dir: Path, *options: str) -> None:
-        self._data_dir = data_dir
-        self._options = options
-        self._ports = [_free_port() for _ in range(2)]
-        self.kafka = f"127.0.0.1:{self._ports[0]}"
-        self.start()
-
-    def start(self) -> None:
-        listen = [f"{name}=127.0.0.1:{port}" for name, port in zip(("kafka", "http"), self._ports, strict=True)]
-        self.program = Program(self._data_dir, "--listen", listen[0], "--listen", listen[1], *self._options)
-        self.program.wait_ready()
-
-    def kill(self) -> None:
-        self.program.process.kill()
-        self.program.process.communicate()
-
-    def restart(self) -> None:
-        self.kill()
-        self.start()
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 @pytest.fixture
@@ -109,23 +68,7 @@ def commit(client: Client, batch: int, *ends: StageEnd) -> bool:
 
 
 def committed(client: Client) -> list[bytes]:
-    """What a reader of committed records sees."""
-    offset, end = client.offsets({AT: EARLIEST})[AT], client.offsets({AT: LATEST})[AT]
-    values: list[bytes] = []
-    while offset < end:
-        fetched = client.retrying(lambda at=offset: fetch(client.leader(AT), AT, at))
-        waiting, aborted = sorted(fetched.aborted, key=lambda found: found[1]), set()
-        for position, size in batches_in(fetched.batches):
-            batch = fetched.batches[position : position + size]
-            header = read_header(batch)
-            offset = header.base_offset + header.last_offset_delta + 1
-            while waiting and waiting[0][1] <= header.base_offset:
-                aborted.add(waiting.pop(0)[0])
-            if header.attributes & CONTROL:
-                aborted.discard(header.producer_id)
-            elif not (header.attributes & TRANSACTIONAL and header.producer_id in aborted):
-                values += [record.value or b"" for record in decode_records(batch)]
-    return values
+    return committed_values(client, "t")
 
 
 def test_what_was_staged_is_published_once(client: Client) -> None:

@@ -1,0 +1,56 @@
+"""The query: numbers, so many in each batch, to a topic. Run as a process of its own, which is killed.
+
+python -m tests.spark.crash.job ADDRESS DIRECTORY LAST_BATCH
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from tests.spark.crash.killing import KillingSource
+
+ROWS_PER_BATCH = 60
+TOPIC = "out"
+TIMEOUT = "60"
+
+
+def main(address: str, directory: Path, last_batch: int) -> None:
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.local.dir", str(directory / "local"))
+        .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
+        .getOrCreate()
+    )
+    jvm = spark.sparkContext._gateway.proc.pid
+    (directory / "driver.pid").write_text(f"{jvm} {os.getpid()}")
+    spark.dataSource.register(KillingSource)
+    numbers = (
+        spark.readStream.format("rate-micro-batch")
+        .option("rowsPerBatch", ROWS_PER_BATCH)
+        .option("numPartitions", 3)
+        .load()
+    )
+    query = (
+        numbers.select(F.col("value").cast("string").alias("key"), F.col("value").cast("string").alias("value"))
+        .writeStream.format("mainstem-killed")
+        .option("address", address)
+        .option("topic", TOPIC)
+        .option("timeout", TIMEOUT)
+        .option("checkpointLocation", str(directory / "checkpoint"))
+        .start()
+    )
+    while not query.awaitTermination(0.1):
+        progress = query.lastProgress
+        if progress is not None and progress["batchId"] >= last_batch:
+            break
+    query.stop()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))
