@@ -3,6 +3,7 @@
 #   make test             run the tests                (ARGS="tests/unit -k name")
 #   make lint             style, types, layers
 #   make simulate SEEDS=N seeded crash simulations     make crash CYCLES=N   kill a real broker again and again
+#   make spark-crash      kill a Spark query and its broker again and again   (SPARK_CYCLES=50)
 #   make test-java        Kafka's own Java tools and Spark's connector, where Maven Central can be reached
 #   make test-cluster     a Spark cluster on this machine, whose workers do not have mainstem
 #   make demo             orders in, totals by Spark, in about a minute
@@ -15,6 +16,7 @@ ARGS    ?=
 SEEDS   ?= 100
 CYCLES  ?= 1000
 KAFKA_CYCLES ?= 200
+SPARK_CYCLES ?= 50
 
 VENV    := .venv
 BIN     := $(VENV)/bin
@@ -28,7 +30,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 
 COMPILE := $(BIN)/python compile_core.py
 
-.PHONY: serve test test-java test-cluster demo lint bench bench-spark simulate crash setup compile clean
+.PHONY: serve test test-java test-cluster demo lint bench bench-spark simulate crash spark-crash setup compile clean
 .DEFAULT_GOAL := test
 
 serve: $(SERVE)
@@ -67,6 +69,10 @@ simulate: compile
 crash: compile
 	$(BIN)/python -m tests.crash --cycles $(CYCLES) $(ARGS)
 	$(BIN)/python -m tests.clients.kafka.crash --cycles $(KAFKA_CYCLES) $(ARGS)
+
+# A Spark query and its broker, killed at named points and at random moments.
+spark-crash: compile
+	$(BIN)/python -m tests.spark.crash --cycles $(SPARK_CYCLES) $(ARGS)
 
 setup: compile
 

@@ -242,6 +242,10 @@ class Stages:
         stages = [self._table.stages[key] for key in keys if key in self._table.stages]
         return await self._drop(stages)
 
+    async def abort_batch(self, sink: SinkKey, batch: int) -> int:
+        """Drop whatever is open of a batch. Answers how many stages there were."""
+        return await self._drop([stage for stage in self._table.of_batches(sink, batch) if stage.key.batch == batch])
+
     def _check(self, sink: SinkKey, batch: int, ends: Mapping[StageKey, int]) -> None:
         try:
             check_stage_key(StageKey(*sink, batch, 0, "-"))

@@ -114,7 +114,9 @@ class TopicWriter(DataSourceArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """On the driver: drop what was staged, if that is possible."""
-        _abort(self._told, messages)
+        staged = _of_one_batch(messages)
+        key = staged[0].key if staged else StageKey(self._name, self._told.sink, SINGLE_BATCH, 0, "-")
+        _abort(self._told, key.sink_key, key.batch)
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):
@@ -140,8 +142,9 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
         _commit(self._told, staged[0].key.sink_key, batchId, staged, lasting=True)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """On the driver: drop what was staged, if that is possible."""
-        _abort(self._told, messages)
+        """On the driver: drop what was staged, if that is possible; the next commit drops the rest."""
+        for message in _of_one_batch(messages)[:1]:
+            _abort(self._told, message.key.sink_key, batchId)
 
 
 def _task() -> TaskContext:
@@ -160,9 +163,10 @@ def _stage(
     # Spark counts attempts from 0 again after a restart; a stage of before must not be continued.
     attempt = f"{context.attemptNumber()}-{uuid.uuid4().hex[:16]}"
     key = StageKey(query, told.sink, batch, task, attempt)
-    with told.options.client() as client:
-        writer = StageWriter(client, key, timeout_s=told.options.timeout_s)
-        rows = StagedRows(client, writer, told.topic, told.compression, task)
+    # Questions about topics are asked while batches are on their way: each on a connection of its own.
+    with told.options.client() as asking, told.options.client() as writing:
+        writer = StageWriter(writing, key, timeout_s=told.options.timeout_s)
+        rows = StagedRows(asking, writer, told.topic, told.compression, task)
         rows.write_all(iterator)
     return Staged(key, rows.position)
 
@@ -193,9 +197,6 @@ def _commit(told: SinkOptions, sink: SinkKey, batch: int, staged: Sequence[Stage
         ) from None
 
 
-def _abort(told: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
-    staged = [message for message in _of_one_batch(messages) if message.end]
-    if staged:
-        key = staged[0].key
-        with contextlib.suppress(MainstemError):  # they expire
-            abort_stages(told.http_address(), key.sink_key, key.batch, _ends(staged), timeout_s=told.options.timeout_s)
+def _abort(told: SinkOptions, sink: SinkKey, batch: int) -> None:
+    with contextlib.suppress(MainstemError):  # they expire
+        abort_stages(told.http_address(), sink, batch, timeout_s=told.options.timeout_s)

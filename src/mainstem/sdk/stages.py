@@ -63,7 +63,7 @@ class StageEnd(NamedTuple):
 
 
 class StageWriter:
-    """One stage, written from one thread. Use as a context manager; what is written is there after `flush`."""
+    """One stage, written from one thread. The client is its own: answers are awaited later. All is there after `flush`."""
 
     def __init__(self, client: Client, key: StageKey, *, timeout_s: float) -> None:
         self._client = client
@@ -191,11 +191,9 @@ def commit_stages(
     return bool(answer["published"])
 
 
-def abort_stages(address: str, sink: SinkKey, batch: int, stages: Iterable[StageEnd], *, timeout_s: float) -> None:
-    """Drop stages."""
-    listed = [{"task": task, "attempt": attempt} for task, attempt, _ in stages]
-    content = {"query": sink.query, "sink": sink.sink, "batch": batch, "stages": listed}
-    _ask(address, "/v1/stages/abort", content, timeout_s)
+def abort_stages(address: str, sink: SinkKey, batch: int, *, timeout_s: float) -> None:
+    """Drop whatever is staged of a batch."""
+    _ask(address, "/v1/stages/abort", {"query": sink.query, "sink": sink.sink, "batch": batch}, timeout_s)
 
 
 def _ask(address: str, path: str, content: Mapping[str, Any], timeout_s: float) -> Any:

@@ -22,6 +22,7 @@ def main(address: str, directory: Path, last_batch: int) -> None:
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")
         .config("spark.local.dir", str(directory / "local"))
         .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
         .getOrCreate()

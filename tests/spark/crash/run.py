@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -95,6 +96,33 @@ class CrashRun:
                 return
             self.driver_kills += 1
         raise AssertionError(f"not finished after {STARTS_MAX} starts\n{self.log()}")
+
+    def live(self, last_batch: int) -> None:
+        """Start the query once; it ends as planned, or at its last batch."""
+        if self._wait(self.start(last_batch)):
+            self.driver_kills += 1
+
+    def live_until(self, batch: int, seconds: float) -> None:
+        """Start the query, and kill its driver so long after it has published a batch."""
+        process = self.start(batch + 1_000)
+        deadline = time.monotonic() + PATIENCE_S
+        while self.published_batch() < batch:
+            assert process.poll() is None, self.log()
+            assert time.monotonic() < deadline, self.log()
+            time.sleep(0.05)
+        time.sleep(seconds)
+        self.kill_driver(process)
+
+    def published_batch(self) -> int:
+        """The last batch that the broker has published; -1 for none. Asked again while the broker is away."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                with urllib.request.urlopen(f"http://{self.served.http}/v1/stages") as response:
+                    return max((sink["batch"] for sink in json.load(response)["sinks"]), default=-1)
+            except OSError:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
 
     def _wait(self, process: subprocess.Popen[bytes]) -> int:
         try:

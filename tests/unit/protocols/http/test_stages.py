@@ -49,6 +49,11 @@ async def test_what_is_open_is_shown_and_can_be_dropped(client: Client) -> None:
     wish = {"query": QUERY, "sink": "s", "batch": 3, "stages": [{"task": 0, "attempt": "0"}]}
     for dropped in (1, 0):
         assert (await client.ask("POST", "/v1/stages/abort", wish)).json() == {"dropped": dropped}
+    other = await staged(client, 3, b"a", sink="s", attempt="1")
+    for batch, dropped in ((2, 0), (3, 1)):
+        wish = {"query": QUERY, "sink": "s", "batch": batch}
+        assert (await client.ask("POST", "/v1/stages/abort", wish)).json() == {"dropped": dropped}
+    assert (await commit(client, 3, other, sink="s")).problem == "unknown-stage"
     gone = await commit(client, 3, task, sink="s")
     assert (gone.status, gone.problem) == (404, "unknown-stage")
 

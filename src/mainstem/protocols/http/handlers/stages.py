@@ -7,7 +7,7 @@ import heapq
 from msgspec import Struct
 
 from mainstem.broker.broker import Broker
-from mainstem.broker.stages import StageKey
+from mainstem.broker.stages import SinkKey, StageKey
 from mainstem.protocols.http import errors
 from mainstem.protocols.http.handlers.routes import Call, Route
 from mainstem.protocols.http.handlers.topics import WRITES
@@ -81,7 +81,9 @@ class StageHandlers:
         return StageOutcome(not published.is_repeated, published.records, published.bytes)
 
     async def abort_stages(self, call: Call) -> StagesDropped:
-        """Drop stages. Those that are gone already are not missed."""
+        """Drop stages of a batch, or all of them. Those that are gone already are not missed."""
         asked: StageAbort = call.content
+        if asked.stages is None:
+            return StagesDropped(await self._stages.abort_batch(SinkKey(asked.query, asked.sink), asked.batch))
         keys = [StageKey(asked.query, asked.sink, asked.batch, stage.task, stage.attempt) for stage in asked.stages]
         return StagesDropped(await self._stages.abort(keys))

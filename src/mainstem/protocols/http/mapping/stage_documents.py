@@ -47,8 +47,9 @@ class StageAbort(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     query: Name
     batch: Number
-    stages: list[StageRef]
     sink: Name = ""
+    stages: list[StageRef] | None = None
+    """Without them: all of the batch."""
 
 
 # Shown
