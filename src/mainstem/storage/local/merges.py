@@ -281,7 +281,8 @@ class Merges:
         """
         runs = list(self._engine.files.runs.values())
         # Every log of every run is looked at: not on the loop.
-        return (yield in_read_lane(self._engine.runtime, lambda: _convex(chosen, runs)))
+        grown: list[RunFile] = yield in_read_lane(self._engine.runtime, lambda: _convex(chosen, runs))
+        return grown
 
     def merge_runs(
         self,
