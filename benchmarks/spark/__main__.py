@@ -16,9 +16,12 @@ import mainstem.spark
 from benchmarks.report import HEAD, Figure, write_report
 from benchmarks.spark.micro_batches import measure_micro_batches
 from benchmarks.spark.scan import measure_scans
-from tests.clients.kafka.serving import serving
+from benchmarks.spark.sink import measure_sink
+from demo.broker import running_broker
 
-NAMES = ("scan", "micro-batch")
+NAMES = ("scan", "sink", "micro-batch")
+SINK_RECORDS_RATIO = 5
+"""Writing is slower than reading: fewer rows show as much."""
 
 
 def main() -> int:
@@ -34,7 +37,7 @@ def main() -> int:
     figures: list[Figure] = []
     with (
         tempfile.TemporaryDirectory(prefix="bench-spark-") as directory,
-        serving(Path(directory) / "data") as broker,
+        running_broker(Path(directory) / "data") as address,
     ):
         spark = mainstem.spark.session(
             "bench",
@@ -43,9 +46,12 @@ def main() -> int:
             settings={"spark.local.dir": f"{directory}/local", "spark.driver.memory": "2g"},
         )
         if "scan" in wanted:
-            figures += measure_scans(spark, broker.address, Path(directory), options.records)
+            figures += measure_scans(spark, address["kafka"], Path(directory), options.records)
+        if "sink" in wanted:
+            records = options.records // SINK_RECORDS_RATIO
+            figures += measure_sink(spark, address["kafka"], Path(directory), records)
         if "micro-batch" in wanted:
-            figures += measure_micro_batches(spark, broker.address, Path(directory))
+            figures += measure_micro_batches(spark, address["kafka"], Path(directory))
         spark.stop()
     print(HEAD)
     for figure in figures:

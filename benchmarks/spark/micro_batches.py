@@ -1,4 +1,7 @@
-"""What a micro-batch costs, beside one of Spark's rate source; one a second of each, because that source has rows once a second."""
+"""What a micro-batch costs, beside one of Spark's rate source.
+
+One a second of each, because that source has rows once a second.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A driver: reads a topic, works on it with tasks that fail and tasks that dawdle, and says what came out.
+"""A driver: copies a topic, with tasks that fail and tasks that dawdle on the way, and says what came out.
 
     python -m tests.spark.cluster.job MASTER ADDRESS DIRECTORY
 
@@ -51,14 +51,18 @@ def main() -> None:
     options = {"address": address, "topic": "source", "minPartitions": "6", "includeHeaders": "true"}
     frame = spark.read.format("mainstem").options(**options).load()
     begun = time.monotonic()
-    rows = troubled(frame, is_cluster).selectExpr("partition", "offset", "hash(key, value, headers) AS hash").collect()
+    target = f"target-{'cluster' if is_cluster else 'local'}"
+    written = troubled(frame, is_cluster).drop("partition")
+    written.write.format("mainstem").mode("append").options(address=address, topic=target).save()
     took_s = time.monotonic() - begun
+    copied = spark.read.format("mainstem").options(**{**options, "topic": target}).load()
+    rows = copied.selectExpr("key", "value", "hash(headers) AS headers").collect()
     executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
     settings = dict(spark.sparkContext.getConf().getAll())
     print(
         json.dumps(
             {
-                "rows": sorted(tuple(row) for row in rows),
+                "rows": sorted((row.key.decode(), row.value.decode(), row.headers) for row in rows),
                 "executors": executors,
                 "took_s": took_s,
                 "plan": frame._jdf.queryExecution().toString(),
