@@ -8,6 +8,7 @@
     groups        members that share partitions, and how far they have come
     group_configs what is set for single groups
     share_groups  members that take records one by one, over subscriptions
+    routes        exchanges and bindings: where a published message goes
     transactions  batches and offsets that count together
     scram_users, client_quotas, client_metrics   what administrators set for clients
     stages        batches of many tasks that are published together, once
@@ -29,6 +30,7 @@ from mainstem.broker.group_configs import GroupConfigs
 from mainstem.broker.groups import Groups
 from mainstem.broker.producers import Producers
 from mainstem.broker.scram_users import ScramUsers
+from mainstem.broker.routes import Routes
 from mainstem.broker.share_groups import ShareGroups
 from mainstem.broker.stages import Stages
 from mainstem.broker.subscriptions import Subscriptions
@@ -57,6 +59,7 @@ class Broker:
         self.dead_letters = DeadLetters(engine, clock, self.topics, configs.rules)
         subscriptions = Subscriptions(engine, clock, configs.rules, self.dead_letters)
         self.share_groups = ShareGroups(engine, clock, topology, configs, subscriptions, configs.share_rules)
+        self.routes = Routes(engine)
         self.transactions = Transactions(engine, clock, self.producers, self.groups, catalog.by_id)
         self.scram_users = ScramUsers(engine)
         self.client_quotas = ClientQuotas(engine)
@@ -93,4 +96,5 @@ class Broker:
         await broker.client_quotas.load()
         await broker.client_metrics.load()
         await broker.stages.load()
+        await broker.routes.load()
         return broker
