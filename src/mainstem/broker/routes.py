@@ -86,8 +86,8 @@ class Router:
         """
         known = self._cached.get((exchange, routing_key))
         if known is None:
-            known, by_key_alone = follow(self._table, exchange, (routing_key,), headers, properties, due=due)
-            if by_key_alone:
+            known = follow(self._table, exchange, (routing_key,), headers, properties, due=due)
+            if known.cacheable:
                 if len(self._cached) >= ROUTES_CACHED_MAX:
                     self._cached.clear()
                 self._cached[exchange, routing_key] = known
@@ -103,7 +103,7 @@ class Router:
         due: bool = False,
     ) -> Routed:
         """The same for a message with several keys."""
-        return follow(self._table, exchange, routing_keys, headers, properties, due=due)[0]
+        return follow(self._table, exchange, routing_keys, headers, properties, due=due)
 
     # Changes
 

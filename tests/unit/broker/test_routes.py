@@ -56,7 +56,7 @@ async def test_what_waits_for_its_time_is_not_remembered_as_routed(broker: Broke
     router = broker.routes.of("default")
     await router.declare_exchange(NewExchange("later", "x-delayed-message", arguments={"x-delayed-type": "direct"}))
     await router.bind("later", QUEUE, "key", {})
-    assert router.route("later", "key", due=True) == Routed(("queue",))
+    assert router.route("later", "key", due=True) == Routed(("queue",), cacheable=False)
     assert router.route("later", "key", lambda: {"x-delay": 9}).queues == ()
 
 

@@ -28,6 +28,8 @@ class Routed(NamedTuple):
 
     queues: tuple[str, ...]
     delayed: tuple[Delayed, ...] = ()
+    cacheable: bool = True
+    """Whether exchange and key alone decided: then it is so for every message with these, until the generation changes."""
 
 
 def no_facts() -> Mapping[str, object]:
@@ -37,13 +39,13 @@ def no_facts() -> Mapping[str, object]:
 
 def follow(
     table: RouteTable, exchange: str, keys: Sequence[str], headers: Facts, properties: Facts, *, due: bool
-) -> tuple[Routed, bool]:
-    """Where a message with these keys goes, and whether the keys alone decided that. Raises UnknownExchange.
+) -> Routed:
+    """Where a message with these keys goes. Raises UnknownExchange.
 
     `due` means: what the first exchange had to wait for is over.
     """
     if not exchange:
-        return Routed(tuple(dict.fromkeys(keys))), True
+        return Routed(tuple(dict.fromkeys(keys)))
     if table.find(exchange) is None:
         raise UnknownExchange(exchange)
     queues: dict[str, None] = {}
@@ -78,7 +80,7 @@ def follow(
             if name not in seen:
                 seen.add(name)
                 waiting.append(name)
-    return Routed(tuple(queues), tuple(delayed)), by_keys_alone
+    return Routed(tuple(queues), tuple(delayed), by_keys_alone)
 
 
 def delay_of(headers: Mapping[str, object]) -> int:

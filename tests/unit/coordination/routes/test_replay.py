@@ -108,7 +108,7 @@ class Histories(RuleBasedStateMachine):
         bound = {b.destination.name for b in self.table.bindings() if b.destination.kind is DestinationKind.QUEUE}
         for exchange in self.table.exchanges():
             if exchange.name:
-                routed, _ = follow(self.table, exchange.name, ("a.b",), lambda: {"a": 1}, no_facts, due=False)
+                routed = follow(self.table, exchange.name, ("a.b",), lambda: {"a": 1}, no_facts, due=False)
                 assert set(routed.queues) <= bound
 
 
