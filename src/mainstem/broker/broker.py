@@ -9,6 +9,7 @@
     group_configs what is set for single groups
     share_groups  members that take records one by one, over subscriptions
     routes        exchanges and bindings: where a published message goes
+    queues        logs read as queues, pushed to consumers
     transactions  batches and offsets that count together
     scram_users, client_quotas, client_metrics   what administrators set for clients
     stages        batches of many tasks that are published together, once
@@ -30,6 +31,7 @@ from mainstem.broker.group_configs import GroupConfigs
 from mainstem.broker.groups import Groups
 from mainstem.broker.producers import Producers
 from mainstem.broker.scram_users import ScramUsers
+from mainstem.broker.queues.queues import Queues
 from mainstem.broker.routes import Routes
 from mainstem.broker.share_groups import ShareGroups
 from mainstem.broker.stages import Stages
@@ -60,6 +62,7 @@ class Broker:
         subscriptions = Subscriptions(engine, clock, configs.rules, self.dead_letters)
         self.share_groups = ShareGroups(engine, clock, topology, configs, subscriptions, configs.share_rules)
         self.routes = Routes(engine)
+        self.queues = Queues(engine, clock, self.topics, self.routes)
         self.transactions = Transactions(engine, clock, self.producers, self.groups, catalog.by_id)
         self.scram_users = ScramUsers(engine)
         self.client_quotas = ClientQuotas(engine)
@@ -97,4 +100,5 @@ class Broker:
         await broker.client_metrics.load()
         await broker.stages.load()
         await broker.routes.load()
+        await broker.queues.load()
         return broker

@@ -24,6 +24,9 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Seconds of a clock that never goes back."""
 
+    def call_soon(self, function: Callable[[], None]) -> object:
+        """Run on the broker's thread, after what is running now."""
+
     def call_later(self, seconds: float, function: Callable[[], None]) -> Timer:
         """Run on the broker's thread, when the time has passed."""
 
@@ -41,6 +44,10 @@ class LoopClock:
     def monotonic(self) -> float:
         """The loop's clock."""
         return self._loop.time()
+
+    def call_soon(self, function: Callable[[], None]) -> object:
+        """The loop's next turn."""
+        return self._loop.call_soon(function)
 
     def call_later(self, seconds: float, function: Callable[[], None]) -> Timer:
         """The loop's timer."""

@@ -197,23 +197,23 @@ class Subscriptions:
         held = self._hold(name)
         for number, offset in places.items():
             before = held.cursors.get(number)
-            changes = [] if before is None else before.decide_forget(name)
+            changes = [] if before is None else before.decide_forget(scope_of(name))
             cursor = Cursor(number, offset)
-            await self._engine.alter((), [*changes, *cursor.take_changes(name)])
+            await self._engine.alter((), [*changes, *cursor.take_changes(scope_of(name))])
             held.cursors[number] = cursor
 
     async def forget(self, name: str, logs: Iterable[int]) -> None:
         """Do not know anything of these logs any more."""
         held = self._hold(name)
         known = [number for number in logs if number in held.cursors]
-        await self._engine.alter((), [m for number in known for m in held.cursors[number].decide_forget(name)])
+        await self._engine.alter((), [m for number in known for m in held.cursors[number].decide_forget(scope_of(name))])
         for number in known:
             del held.cursors[number]
 
     async def delete(self, name: str) -> None:
         """Remove a subscription with all that is known of it."""
         held = self._hold(name)
-        changes = [m for cursor in held.cursors.values() for m in cursor.decide_forget(name)]
+        changes = [m for cursor in held.cursors.values() for m in cursor.decide_forget(scope_of(name))]
         await self._engine.alter((), [*changes, Mutation(INDEX_SCOPE, name.encode(), None)])
         held.alarm.cancel()
         self._held.pop(name, None)
@@ -244,7 +244,7 @@ class Subscriptions:
             cursor.bury(spent)
         current = [cursor for cursor in cursors if held.cursors.get(cursor.log) is cursor]
         appends = [append for cursor in current for append in letters.get(cursor.log, ())]
-        changes = [mutation for cursor in current for mutation in cursor.take_changes(held.name)]
+        changes = [mutation for cursor in current for mutation in cursor.take_changes(scope_of(held.name))]
         if not changes:
             return
         (outcome,) = await self._engine.commit([Commit(appends=appends, state=changes)])

@@ -7,8 +7,9 @@ the catalog sees what survives, and a change that the log refuses leaves no trac
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
 from mainstem.coordination.catalog import (
     DEFAULT_NAMESPACE,
@@ -22,7 +23,7 @@ from mainstem.coordination.catalog import (
 from mainstem.coordination.errors import TopicError, TopicExists, UnknownTopic
 from mainstem.coordination.topic_config import OPTIONS, TopicOption, check_topic_config
 from mainstem.model.errors import MainstemError
-from mainstem.storage.contract import Engine
+from mainstem.storage.contract import Engine, Mutation
 
 __all__ = [
     "DEFAULT_NAMESPACE",
@@ -36,6 +37,14 @@ __all__ = [
 ]
 
 
+def _alone(_: Topic) -> tuple[Sequence[Mutation], Callable[[], None]]:
+    return (), lambda: None
+
+
+def _ignore(_: Topic) -> None:
+    pass
+
+
 class Topics:
     """The topics of a broker."""
 
@@ -45,6 +54,9 @@ class Topics:
         self._new_id = new_id
         self._lane = asyncio.Lock()
         self.by_id: Mapping[uuid.UUID, Topic] = catalog.by_id
+        self.on_delete: Callable[[Topic], tuple[Sequence[Mutation], Callable[[], None]]] = _alone
+        """What else is to be committed with the end of a topic, and what is to be done once it has ended."""
+        self.on_expand: Callable[[Topic], None] = _ignore
 
     # Questions
 
@@ -112,7 +124,10 @@ class Topics:
     async def delete(self, topic: Topic) -> None:
         """Remove a topic with all that is in it."""
         async with self._lane:
-            await self._commit(self._catalog.decide_delete(self._current(topic)))
+            current = self._current(topic)
+            state, finish = self.on_delete(current)
+            await self._commit(self._catalog.decide_delete(current), state)
+            finish()
 
     async def expand(self, name: str, partitions: int, *, dry_run: bool = False) -> None:
         """Add partitions until there are so many."""
@@ -120,6 +135,7 @@ class Topics:
             change = self._catalog.decide_expand(self._catalog.topic(name), partitions)
             if not dry_run:
                 await self._commit(change)
+                self.on_expand(self._catalog.topic(name))
 
     async def configure(
         self, name: str, revise: Callable[[dict[str, str]], Mapping[str, str]], *, dry_run: bool = False
@@ -160,8 +176,28 @@ class Topics:
             raise UnknownTopic(f"topic {topic.name}")
         return current
 
-    async def _commit(self, change: Change) -> None:
-        await self._engine.alter(change.logs, change.state)
+    @contextlib.asynccontextmanager
+    async def reserve(self, namespace: str, name: str | None) -> AsyncIterator[Catalog]:
+        """Keep others from making a topic of this name meanwhile. Waits for whoever does at present."""
+        async with self._lane:
+            self._catalog.reserved.add((namespace, name or ""))
+        try:
+            yield self._catalog
+        finally:
+            self._catalog.reserved.discard((namespace, name or ""))
+
+    def decide_delete(self, topic: Topic) -> list[Mutation]:
+        """That there is no such topic any more, without a word about its logs; to be committed elsewhere, then replayed."""
+        return self._catalog.decide_delete(topic).state
+
+    def replay(self, state: Iterable[Mutation]) -> None:
+        """Take in changes of the catalog that were committed elsewhere."""
+        for mutation in state:
+            if mutation.scope == SCOPE:
+                self._catalog.replay(mutation.key, mutation.value)
+
+    async def _commit(self, change: Change, more: Sequence[Mutation] = ()) -> None:
+        await self._engine.alter(change.logs, [*change.state, *more])
         for mutation in change.state:
             assert mutation.scope == SCOPE
             self._catalog.replay(mutation.key, mutation.value)

@@ -40,6 +40,8 @@ class TopicEntry(msgspec.Struct, frozen=True, array_like=True):
     id: bytes
     logs: tuple[int, ...]
     configs: dict[str, str]
+    is_queue: bool = False
+    """Whether it came into being as a queue: what is not acknowledged is kept, whatever retention says."""
 
 
 CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -54,6 +56,7 @@ class Topic:
         "effective",
         "id",
         "is_compacted",
+        "is_queue",
         "is_rewritten",
         "is_stamped",
         "logs",
@@ -69,13 +72,14 @@ class Topic:
         """The log of each partition."""
         self.configs: Mapping[str, str] = entry.configs
         """What was set, as it was written; everything else has its default."""
-        effective = self.effective = {**defaults, **entry.configs}
+        effective = self.effective = {**defaults, **entry.configs} if defaults else entry.configs
         """The same, with what holds for all topics."""
         self.is_stamped = effective.get("message.timestamp.type") == "LogAppendTime"
         """Whether records get the time of their arrival."""
         self.codec = CODECS.get(effective.get("compression.type", "producer"))
         """How records are compressed; None: as their producer did."""
         self.is_rewritten = self.is_stamped or self.codec is not None
+        self.is_queue = entry.is_queue
         self.is_compacted = "compact" in effective.get("cleanup.policy", "")
 
     def entry(self, *, logs: tuple[int, ...] | None = None, configs: Mapping[str, str] | None = None) -> TopicEntry:
@@ -86,6 +90,7 @@ class Topic:
             self.id.bytes,
             self.logs if logs is None else logs,
             dict(self.configs if configs is None else configs),
+            self.is_queue,
         )
 
 
@@ -127,6 +132,8 @@ class Catalog:
         self.changes = 0
         """How often topics have changed."""
         self._next_log = 1
+        self.reserved: set[tuple[str, str]] = set()
+        """Names, with their namespaces, that somebody is about to take."""
         self._plain_names: dict[tuple[str, str], str] = {}
 
     # Questions
@@ -160,9 +167,15 @@ class Catalog:
             next_log += wish.partitions
             changes += [CreateLog(log, config) for log in logs]
             entry = TopicEntry(wish.namespace, wish.name, new_id().bytes, logs, dict(wish.configs))
-            state.append(_put_topic(entry))
+            state.append(put_topic(entry))
         state.append(Mutation(SCOPE, _NEXT_LOG_KEY, _encode(next_log)))
         return Change(changes, state)
+
+    def take_logs(self, count: int) -> tuple[tuple[int, ...], Mutation]:
+        """Numbers for new logs, never given out again, and what is to be committed with their creation."""
+        logs = tuple(range(self._next_log, self._next_log + count))
+        self._next_log += count
+        return logs, Mutation(SCOPE, _NEXT_LOG_KEY, _encode(self._next_log))
 
     def check_create(self, wish: NewTopic) -> None:
         """Whether such a topic could be created now. Raises kinds of TopicError."""
@@ -173,7 +186,7 @@ class Catalog:
 
     def _check_collision(self, wish: NewTopic) -> None:
         topics = self.topics(wish.namespace)
-        if wish.name in topics:
+        if wish.name in topics or (wish.namespace, wish.name) in self.reserved:
             raise TopicExists(f"Topic '{wish.name}' already exists.")
         # Kafka's metrics write dots as underscores, so it does not let two names meet there; nor do we.
         other = self._plain_names.get((wish.namespace, _plain(wish.name)))
@@ -186,6 +199,8 @@ class Catalog:
 
     def decide_expand(self, topic: Topic, partitions: int) -> Change:
         """More partitions; there are never fewer."""
+        if topic.is_queue:
+            raise InvalidPartitionCount(f"The topic {topic.name} is a queue, which has the partitions that it has.")
         if partitions <= len(topic.logs):
             raise InvalidPartitionCount(f"The topic {topic.name} currently has {len(topic.logs)} partition(s).")
         _check_partitions(partitions)
@@ -193,7 +208,7 @@ class Catalog:
         added = tuple(range(first, first + partitions - len(topic.logs)))
         config = self._log_config(topic.configs)
         state = [
-            _put_topic(topic.entry(logs=topic.logs + added)),
+            put_topic(topic.entry(logs=topic.logs + added)),
             Mutation(SCOPE, _NEXT_LOG_KEY, _encode(added[-1] + 1)),
         ]
         return Change([CreateLog(log, config) for log in added], state)
@@ -201,8 +216,8 @@ class Catalog:
     def decide_configure(self, topic: Topic, configs: Mapping[str, str]) -> Change:
         """Another configuration, as a whole."""
         check_topic_config(configs)
-        config = self._log_config(configs)
-        return Change([ConfigureLog(log, config) for log in topic.logs], [_put_topic(topic.entry(configs=configs))])
+        config = self._log_config(configs, is_queue=topic.is_queue)
+        return Change([ConfigureLog(log, config) for log in topic.logs], [put_topic(topic.entry(configs=configs))])
 
     def decide_alter(self, topic: Topic, partitions: int, configs: Mapping[str, str]) -> Change:
         """More partitions and another configuration at once."""
@@ -219,14 +234,14 @@ class Catalog:
         defaults = _defaults(revised)
         changes: list[LogChange] = []
         for topic in self.by_id.values():
-            config = log_config({**defaults, **topic.configs})
-            if config != self._log_config(topic.configs):
+            config = log_config({**defaults, **topic.configs}, is_queue=topic.is_queue)
+            if config != self._log_config(topic.configs, is_queue=topic.is_queue):
                 changes += [ConfigureLog(log, config) for log in topic.logs]
         value = _encode(dict(configs)) if configs else None
         return Change(changes, [Mutation(SCOPE, _BROKER_PREFIX + name.encode(), value)])
 
-    def _log_config(self, configs: Mapping[str, str]) -> LogConfig:
-        return log_config({**self.topic_defaults, **configs})
+    def _log_config(self, configs: Mapping[str, str], *, is_queue: bool = False) -> LogConfig:
+        return log_config({**self.topic_defaults, **configs}, is_queue=is_queue)
 
     # Effects
 
@@ -249,7 +264,7 @@ class Catalog:
             del self.by_id[gone.id]
             for log in gone.logs:
                 del self.origins[log]
-            del self._plain_names[namespace, _plain(name)]
+            self._plain_names.pop((namespace, _plain(name)), None)
             return
         topic = Topic(_decode_topic(value), self.topic_defaults)
         self.namespaces.setdefault(topic.namespace, {})[topic.name] = topic
@@ -298,5 +313,6 @@ def _topic_key(topic: Topic | TopicEntry) -> bytes:
     return _TOPIC_PREFIX + f"{topic.namespace}/{topic.name}".encode()
 
 
-def _put_topic(entry: TopicEntry) -> Mutation:
+def put_topic(entry: TopicEntry) -> Mutation:
+    """Store a topic."""
     return Mutation(SCOPE, _topic_key(entry), _encode(entry))

@@ -13,6 +13,9 @@ PeerError
 |   |-- FencedMember, StaleMember, InstanceInUse, UnknownAssignor
 |   |-- OffsetNoteTooLarge
 |   `-- NotLeased, InvalidGroupConfig
+|-- QueueError
+|   |-- UnknownQueue, PropertiesDiffer, InvalidQueue
+|   `-- QueueLocked, QueueBusy, QueueInUse, QueueNotEmpty
 |-- TransactionError
 |   |-- FencedProducer, StaleProducerEpoch, UnknownProducer
 |   |-- InvalidTransactionState, TransactionUnderWay
@@ -150,6 +153,44 @@ class NotLeased(GroupError):
 
 class InvalidGroupConfig(GroupError):
     """A group has no such setting, or it cannot have this value."""
+
+
+class QueueError(PeerError):
+    """Something about a queue cannot be."""
+
+
+class UnknownQueue(QueueError):
+    """No such queue."""
+
+
+class InvalidQueue(QueueError):
+    """Properties that no queue can have together."""
+
+
+class PropertiesDiffer(QueueError):
+    """The queue is there, with another property."""
+
+    def __init__(self, field: str, wanted: object, present: object) -> None:
+        super().__init__(f"{field}: {wanted!r} was asked for, {present!r} it is")
+        self.field = field
+        self.wanted = wanted
+        self.present = present
+
+
+class QueueLocked(QueueError):
+    """The queue belongs to somebody else alone."""
+
+
+class QueueBusy(QueueError):
+    """One consumer has the queue to itself, or wants it and there are others."""
+
+
+class QueueInUse(QueueError):
+    """The queue has consumers."""
+
+
+class QueueNotEmpty(QueueError):
+    """There are messages in the queue."""
 
 
 class TransactionError(PeerError):

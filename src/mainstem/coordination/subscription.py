@@ -1,16 +1,13 @@
-"""A subscription: reading a log as a queue, each record settled by itself.
-
-    floor           everything below is settled
-    settled pages   what is settled above the floor
-    leases          what somebody works on now, until a deadline; in memory only
-    counters        deliveries and failures of what is not settled, kept only where they are above 0
+"""A subscription that is pulled from: records are leased in stretches, each settled by itself.
 
     FREE --lease--> LEASED --accept--------------------------------> SETTLED
       ^               |  |---reject, or returned too often--> SPENT ----^
       '---release, deadline, owner gone                       (buried: with its dead letter, in one commit)
 
-Pure: time is passed in. What a call changes is noted, and `take_changes` hands it out to be stored, before the answer;
-`replay` takes stored state back. After a crash leases are gone: what was leased is free, what was settled stays so.
+    offsets:  settled ... | below `fresh`: settled, leased, spent or returned | from `fresh` on: never leased, perhaps settled
+
+Over the `Cursor` that every subscription has. Pure: time is passed in. After a crash leases are gone: what was leased is
+free, what was settled stays so.
 """
 
 from __future__ import annotations
@@ -19,17 +16,13 @@ import enum
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from mainstem.coordination import cursor as cursors
+from mainstem.coordination.cursor import NEVER, Counts
 from mainstem.coordination.errors import NotLeased
-from mainstem.coordination.subscription_entries import (
-    decode_floor,
-    decode_floor_key,
-    decode_page,
-    decode_page_key,
-    put_floor,
-    put_page,
-)
-from mainstem.coordination.subscription_pages import PAGE_BITS, PAGE_OFFSETS, PagedOffsets, pages_of
-from mainstem.storage.contract import Mutation
+from mainstem.coordination.subscription_entries import decode_floor, decode_floor_key, decode_page_key
+from mainstem.coordination.subscription_pages import PagedOffsets
+
+__all__ = ["Counts", "Cursor", "Lease", "Leased", "Limits", "Ruling", "Spent", "Verdict", "replay_cursors"]
 
 
 class Verdict(enum.Enum):
@@ -63,13 +56,6 @@ class Lease(NamedTuple):
     deadline_ms: int
 
 
-class Counts(NamedTuple):
-    """How often a record was tried: given out, and given out in vain."""
-
-    deliveries: int = 0
-    failures: int = 0
-
-
 class Leased(NamedTuple):
     """A stretch that was leased, and the how-manieth delivery of each of its records this is."""
 
@@ -86,22 +72,19 @@ class Ruling(NamedTuple):
     verdict: Verdict
 
 
-class Cursor:
-    """A subscription's place in one log."""
+class Cursor(cursors.Cursor):
+    """A subscription's place in one log, with who works on what."""
+
+    __slots__ = ("_burying", "_fresh", "_returned", "leases", "spent")
 
     def __init__(self, log: int, floor: int) -> None:
-        self.log = log
-        self.floor = floor
-        self.settled = PagedOffsets()
+        super().__init__(log, floor)
         self.leases: dict[int, Lease] = {}
-        self.counts: dict[int, Counts] = {}
         self.spent: dict[int, Spent] = {}
         self._burying: set[int] = set()
-        self._taken = PagedOffsets()
-        """Settled or leased."""
-        self._changed_pages: set[int] = set()
-        self._stored_pages: set[int] = set()
-        self._is_moved = True
+        self._fresh = floor
+        self._returned = PagedOffsets()
+        """Below `_fresh`, and free."""
 
     @property
     def settled_count(self) -> int:
@@ -112,7 +95,11 @@ class Cursor:
 
     def first_free(self, offset: int = 0) -> int:
         """The lowest offset at or above this one that may be leased, if the log has it."""
-        return self._taken.first_absent(max(offset, self.floor))
+        if self._returned.pages:
+            returned = self._returned.first_present(offset)
+            if returned is not None:
+                return returned
+        return self.first_open(max(offset, self._fresh))
 
     def lease(self, owner: str, first: int, last: int, room: int, limits: Limits, now_ms: int) -> list[Leased]:
         """Lease what is free in a stretch, as far as there is room. What was tried too often is spent instead."""
@@ -121,60 +108,86 @@ class Cursor:
         room = min(room, limits.leases_max - len(self.leases))
         offset = self.first_free(first)
         while offset <= last and room > 0:
-            before = self.counts.get(offset, Counts())
-            if before.deliveries >= limits.deliveries_max:
+            begin = end = offset
+            counts = self.counts.get(offset) if self.counts else None
+            if counts is None and offset >= self._fresh:
+                end = self._unbroken(offset, min(last, offset + room - 1))
+            self._take(begin, end)
+            deliveries = 1 if counts is None else counts.deliveries + 1
+            if deliveries > limits.deliveries_max:
                 self._spend(offset, Spent.EXHAUSTED)
             else:
-                room -= 1
-                count = before.deliveries + 1
-                self.counts[offset] = before._replace(deliveries=count)
-                self.leases[offset] = lease
-                if given and given[-1].last == offset - 1 and given[-1].deliveries == count:
-                    given[-1] = given[-1]._replace(last=offset)
+                room -= end - begin + 1
+                for leased in range(begin, end + 1):
+                    self.leases[leased] = lease
+                if given and given[-1].last == begin - 1 and given[-1].deliveries == deliveries:
+                    given[-1] = given[-1]._replace(last=end)
                 else:
-                    given.append(Leased(offset, offset, count))
-            self._taken.add(offset, offset)
-            offset = self._taken.first_absent(offset + 1)
+                    given.append(Leased(begin, end, deliveries))
+            offset = self.first_free(end + 1)
         return given
 
     def skip(self, first: int, last: int) -> None:
         """There is nothing to give out in this stretch. Stored with the next change: it can be found out again."""
         offset = self.first_free(first)
         while offset <= last:
-            # Up to the next taken offset in one step: stretches of markers are short, aborted ones may be long.
-            after = offset + 1
-            while after <= last and after not in self._taken:
-                after += 1
-            self._settle(offset, after - 1)
-            offset = self.first_free(after)
+            end = self._unbroken(offset, last) if offset >= self._fresh else offset
+            self._take(offset, end)
+            self.settle_stretch(offset, end)
+            offset = self.first_free(end + 1)
+
+    def _unbroken(self, first: int, last: int) -> int:
+        """The end of the free stretch that begins here, in what was never leased."""
+        settled = self.settled.first_present(first) if self.settled.pages else None
+        if settled is not None and settled <= last:
+            last = settled - 1
+        tried = min((offset for offset in self.counts if first < offset <= last), default=None)
+        return last if tried is None else tried - 1
+
+    def _take(self, first: int, last: int) -> None:
+        """This stretch is not free any more: one returned offset, or some of what was never leased."""
+        if first < self._fresh:
+            self._returned.discard(first, last)
+            return
+        # What is passed over stays free.
+        passed = self.first_open(self._fresh)
+        while passed < first:
+            self._returned.add(passed, passed)
+            passed = self.first_open(passed + 1)
+        self._fresh = last + 1
 
     # Taking back
 
     def rule(self, owner: str, rulings: Sequence[Ruling], limits: Limits, now_ms: int) -> None:
         """All these verdicts, or none. Raises NotLeased. What is below the floor is settled whatever is said of it."""
         above = -1
+        floor = self.floor
+        leases = self.leases
         for first, last, _ in rulings:
             if first <= above:
                 raise NotLeased(f"offset {first} of log {self.log} is ruled on twice")
             above = last
-            for offset in range(max(first, self.floor), last + 1):
-                lease = self.leases.get(offset)
+            for offset in range(max(first, floor), last + 1):
+                lease = leases.get(offset)
                 if lease is None or lease.owner != owner:
                     raise NotLeased(f"offset {offset} of log {self.log}")
         renewed = Lease(owner, now_ms + limits.lease_ms)
         for first, last, verdict in rulings:
-            first = max(first, self.floor)
-            for offset in range(first, last + 1):
+            ruled = range(max(first, floor), last + 1)
+            if verdict is Verdict.ACCEPT:
+                for offset in ruled:
+                    del leases[offset]
+                self.settle(ruled)
+                continue
+            for offset in ruled:
                 if verdict is Verdict.RENEW:
-                    self.leases[offset] = renewed
+                    leases[offset] = renewed
                 elif verdict is Verdict.RELEASE:
                     self._give_back(offset, limits, failed=False)
                 else:
-                    del self.leases[offset]
-                    if verdict is Verdict.REJECT:
-                        self._spend(offset, Spent.REJECTED)
-            if verdict is Verdict.ACCEPT and first <= last:
-                self._settle(first, last)
+                    del leases[offset]
+                    self._count_delivery(offset, failed=False)
+                    self._spend(offset, Spent.REJECTED)
 
     def give_back(self, owner: str, limits: Limits) -> bool:
         """The owner is gone: free what it had. Answers whether it had anything."""
@@ -205,55 +218,34 @@ class Cursor:
         for offset in sorted(offsets):
             self._burying.discard(offset)
             if self.spent.pop(offset, None) is not None:
-                self._settle(offset, offset)
+                self.settle_stretch(offset, offset)
 
     def raise_floor(self, floor: int) -> None:
         """What is below is settled, or gone from the log. Lower than the present one: nothing happens."""
         if floor <= self.floor:
             return
-        self._changed_pages |= {offset >> PAGE_BITS for offset in self.counts if offset < floor}
-        self._changed_pages |= set(self.settled.pages)
-        for below in [offset for offset in self.counts if offset < floor]:
-            del self.counts[below]
         for below in [offset for offset in self.leases if offset < floor]:
             del self.leases[below]
         self.spent = {offset: why for offset, why in self.spent.items() if offset >= floor}
-        self.floor, self._is_moved = floor, True
-        self._taken.drop_below(floor)
-        self.settled.drop_below(floor)
-        self._advance()
+        self._returned.drop_below(floor)
+        self._fresh = max(self._fresh, floor)
+        super().raise_floor(floor)
 
     def _give_back(self, offset: int, limits: Limits, *, failed: bool) -> None:
         del self.leases[offset]
-        counts = self.counts[offset]
-        if failed:
-            counts = self.counts[offset] = counts._replace(failures=counts.failures + 1)
-        if counts.deliveries >= limits.deliveries_max:
+        if self._count_delivery(offset, failed=failed) >= limits.deliveries_max:
             self._spend(offset, Spent.EXHAUSTED)
         else:
-            self._taken.discard(offset, offset)
-            self._changed_pages.add(offset >> PAGE_BITS)
+            self._returned.add(offset, offset)
+
+    def _count_delivery(self, offset: int, *, failed: bool) -> int:
+        """A delivery has ended otherwise than well; answers how many there were by now."""
+        deliveries, failures = self.counts.get(offset, NEVER)
+        self.count(offset, Counts(deliveries + 1, failures + failed))
+        return deliveries + 1
 
     def _spend(self, offset: int, why: Spent) -> None:
         self.spent[offset] = why
-        self._changed_pages.add(offset >> PAGE_BITS)
-
-    def _settle(self, first: int, last: int) -> None:
-        self.settled.add(first, last)
-        self._taken.add(first, last)
-        for offset in range(first, last + 1):
-            self.counts.pop(offset, None)
-        self._changed_pages.update(pages_of(first, last))
-        if first == self.floor:
-            self._advance()
-
-    def _advance(self) -> None:
-        floor = self.settled.first_absent(self.floor)
-        if floor > self.floor:
-            self.floor, self._is_moved = floor, True
-            self._taken.drop_below(floor)
-            self._changed_pages.add(floor >> PAGE_BITS)
-            self._changed_pages.update(self.settled.drop_below(floor))
 
     # Storage
 
@@ -261,46 +253,8 @@ class Cursor:
     def restored(cls, log: int, floor: int) -> Cursor:
         """From storage; its pages follow."""
         cursor = cls(log, floor)
-        cursor._is_moved = False
+        cursor.restore_floor(floor)
         return cursor
-
-    def replay_page(self, page: int, value: bytes) -> None:
-        """Take a stored page back."""
-        settled, counts = decode_page(value)
-        base = page << PAGE_BITS
-        if settled:
-            self.settled.pages[page] = settled
-            self._taken.pages[page] = settled.copy()
-        self.counts |= {base + low: Counts(*count) for low, count in counts.items()}
-        self._stored_pages.add(page)
-
-    def take_changes(self, name: str) -> list[Mutation]:
-        """What has changed since the last call, to be stored."""
-        changes = [put_floor(name, self.log, self.floor)] if self._is_moved else []
-        counts: dict[int, dict[int, tuple[int, int]]] = {page: {} for page in self._changed_pages}
-        for offset, (deliveries, failures) in self.counts.items():
-            if offset >> PAGE_BITS in counts:
-                # A delivery that is under way leaves no trace: a crash would cut it short, and it may be the last one allowed.
-                ended = deliveries - (offset in self.leases)
-                if ended or failures:
-                    counts[offset >> PAGE_BITS][offset % PAGE_OFFSETS] = (ended, failures)
-        for page in sorted(counts):
-            settled = self.settled.pages.get(page)
-            if settled or counts[page]:
-                self._stored_pages.add(page)
-            elif page in self._stored_pages:
-                self._stored_pages.discard(page)
-            else:
-                continue
-            changes.append(put_page(name, self.log, page, settled, counts[page]))
-        self._is_moved = False
-        self._changed_pages.clear()
-        return changes
-
-    def decide_forget(self, name: str) -> list[Mutation]:
-        """Nothing is to be left of this log."""
-        gone = [put_page(name, self.log, page, None, {}) for page in sorted(self._stored_pages)]
-        return [put_floor(name, self.log, None), *gone]
 
 
 def replay_cursors(entries: Iterable[tuple[bytes, bytes]]) -> dict[int, Cursor]:

@@ -36,19 +36,21 @@ def scope_of(name: str) -> str:
     return f"{INDEX_SCOPE}/{name}"
 
 
-def put_floor(name: str, log: int, floor: int | None) -> Mutation:
+def put_floor(scope: str, log: int, floor: int | None) -> Mutation:
     """Store a floor, or that the log is not subscribed to any more."""
-    return Mutation(scope_of(name), _LOG_PREFIX + _LOG.pack(log), None if floor is None else _encode(floor))
+    return Mutation(scope, _LOG_PREFIX + _LOG.pack(log), None if floor is None else _encode(floor))
 
 
-def put_page(name: str, log: int, page: int, settled: BitMap | None, counts: Mapping[int, tuple[int, int]]) -> Mutation:
+def put_page(
+    scope: str, log: int, page: int, settled: BitMap | None, counts: Mapping[int, tuple[int, int]]
+) -> Mutation:
     """Store a page, or that there is nothing to say of it."""
     value = None
     if settled or counts:
         bitmap = BitMap() if settled is None else settled
         bitmap.run_optimize()
         value = _encode(PageEntry(bitmap.serialize(), dict(counts)))
-    return Mutation(scope_of(name), _PAGE_PREFIX + _PAGE.pack(log, page), value)
+    return Mutation(scope, _PAGE_PREFIX + _PAGE.pack(log, page), value)
 
 
 def decode_floor_key(key: bytes) -> int | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import bisect
+from collections.abc import Iterator, Sequence
 
 from pyroaring import BitMap
 
@@ -28,6 +29,19 @@ class PagedOffsets:
         for page, low, after in _pieces(first, last):
             self.pages.setdefault(page, BitMap()).add_range(low, after)
 
+    def add_all(self, offsets: Sequence[int]) -> None:
+        """Take in single offsets, which rise."""
+        first, last = offsets[0] >> PAGE_BITS, offsets[-1] >> PAGE_BITS
+        if first == last:
+            self.pages.setdefault(first, BitMap()).update([offset & _LOW for offset in offsets])
+            return
+        begin = 0
+        while begin < len(offsets):
+            page = offsets[begin] >> PAGE_BITS
+            end = bisect.bisect_left(offsets, (page + 1) << PAGE_BITS, begin)
+            self.pages.setdefault(page, BitMap()).update([offset & _LOW for offset in offsets[begin:end]])
+            begin = end
+
     def discard(self, first: int, last: int) -> None:
         """Let a stretch go."""
         for page, low, after in _pieces(first, last):
@@ -49,6 +63,18 @@ class PagedOffsets:
                 return page << PAGE_BITS | int(absent.min())
             page, low = page + 1, 0
         return page << PAGE_BITS | low
+
+    def first_present(self, offset: int) -> int | None:
+        """The lowest offset at or above this one that is in the set."""
+        wanted = offset >> PAGE_BITS
+        for page in sorted(self.pages) if len(self.pages) > 1 else self.pages:
+            if page < wanted:
+                continue
+            bitmap = self.pages[page]
+            rank = bitmap.rank((offset & _LOW) - 1) if page == wanted and offset & _LOW else 0
+            if rank < len(bitmap):
+                return page << PAGE_BITS | int(bitmap[rank])
+        return None
 
     def drop_below(self, offset: int) -> list[int]:
         """Let all below go; answers the pages that went whole."""

@@ -148,7 +148,7 @@ def check_topic_config(configs: Mapping[str, str]) -> None:
             raise InvalidTopicConfig(f"Invalid value {value} for configuration {name}: {error}") from None
 
 
-def log_config(configs: Mapping[str, str]) -> LogConfig:
+def log_config(configs: Mapping[str, str], *, is_queue: bool = False) -> LogConfig:
     """What the logs of a topic promise. The configuration was checked before."""
 
     def number(name: str) -> int:
@@ -166,6 +166,7 @@ def log_config(configs: Mapping[str, str]) -> LogConfig:
         batch_bytes_max=number("max.message.bytes"),
         retention_ms=limit("retention.ms"),
         retention_bytes=limit("retention.bytes"),
+        acknowledged="hold" if is_queue else "ignore",
         delete="delete" in policies,
         compact="compact" in policies,
         tombstone_retention_ms=number("delete.retention.ms"),

@@ -1,0 +1,45 @@
+"""Queues, as adapters use them."""
+
+from mainstem.broker.queues.consumers import Consumer
+from mainstem.broker.queues.dead_lettering import (
+    Death,
+    Envelopes,
+    NeutralEnvelopes,
+    Origin,
+    Reason,
+    deaths_of,
+    decode_origin,
+)
+from mainstem.broker.queues.outbox import HOLD, REFUSED, TAKEN, Outbox, Put
+from mainstem.broker.queues.queue import Queue
+from mainstem.broker.queues.queues import Queues
+from mainstem.coordination.queue.message import Message
+from mainstem.coordination.queue.names import queue_name_of, topic_name_of
+from mainstem.coordination.queue.properties import DeadLetterTarget, QueueProperties
+from mainstem.coordination.queue.records import decode_headers, encode_headers, ttl_of
+
+__all__ = [
+    "HOLD",
+    "REFUSED",
+    "TAKEN",
+    "Consumer",
+    "DeadLetterTarget",
+    "Death",
+    "Envelopes",
+    "Message",
+    "NeutralEnvelopes",
+    "Origin",
+    "Outbox",
+    "Put",
+    "Queue",
+    "QueueProperties",
+    "Queues",
+    "Reason",
+    "deaths_of",
+    "decode_headers",
+    "decode_origin",
+    "encode_headers",
+    "queue_name_of",
+    "topic_name_of",
+    "ttl_of",
+]

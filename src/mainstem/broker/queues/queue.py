@@ -1,0 +1,378 @@
+"""A queue: lanes with messages, consumers that are given them, and the rules between the two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from mainstem.broker.queues.consumers import Consumer, Rota
+from mainstem.coordination.queue.lane import Lane
+from mainstem.coordination.queue.message import Message
+from mainstem.coordination.queue.properties import QueueProperties
+
+if TYPE_CHECKING:
+    from mainstem.broker.queues.queues import Queues
+
+QueueLane: TypeAlias = "Lane[Queue]"
+
+WINDOW_MESSAGES_MAX = 8_192
+"""Ready messages that a queue with consumers holds in memory; the rest is read when it is wanted."""
+WINDOW_MESSAGES_IDLE = 256
+"""The same of a queue without consumers."""
+WINDOW_MESSAGES_LOW = 1_024
+"""A window with fewer is filled up."""
+ROOM_BYTES_MAX = 8 << 20
+"""What one consumer is given in one turn, but for a single message that is larger."""
+TAKEN, REFUSED, HOLD = 0, 1, 2
+NO_LIMIT = 1 << 62
+
+
+class Queue:
+    """One queue. Made by `Queues`."""
+
+    __slots__ = (
+        "_expired", "_getters", "_home", "_is_dispatching", "_turn", "consumers", "had_consumers", "has_ttl",
+        "incoming", "is_borrowed", "is_gone", "is_limited", "is_paused", "is_plain", "lanes", "logs", "lost", "may_expire",
+        "name", "namespace", "owner", "properties", "topic_name", "used_ms", "window_max",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        home: Queues,
+        namespace: str,
+        name: str,
+        properties: QueueProperties,
+        logs: tuple[int, ...],
+        *,
+        topic_name: str | None,
+        is_borrowed: bool = False,
+        owner: object | None = None,
+    ) -> None:
+        self._home = home
+        self.namespace = namespace
+        self.name = name
+        self.properties = properties
+        self.logs = logs
+        self.topic_name = topic_name
+        """As clients that know topics see it; None: they do not."""
+        self.is_borrowed = is_borrowed
+        """Whether the logs are a topic's that was there before the queue, and stays after it."""
+        self.owner = owner
+        """Who alone may use an exclusive queue."""
+        self.lanes: list[QueueLane] = []
+        """One for each log; none until the queue is first used."""
+        self.is_plain = False
+        """Whether it has one lane, and is open."""
+        self.consumers = Rota(properties.single_active or properties.ordering in ("failover", "exclusive"))
+        self.had_consumers = False
+        self.is_gone = False
+        self.is_paused = False
+        self.window_max = WINDOW_MESSAGES_IDLE
+        self.has_ttl = properties.message_ttl_ms is not None
+        self.may_expire = self.has_ttl
+        """Whether there was ever a message that expires."""
+        self.is_limited = properties.length_max is not None or properties.bytes_max is not None
+        self.incoming = 0
+        """Of a limited queue: messages that are being published."""
+        self.lost = 0
+        """Messages that retention took before they were settled: a borrowed queue's."""
+        self.used_ms = home.now_ms()
+        self._turn = 0
+        self._is_dispatching = False
+        self._getters: list[Callable[[Message | None], None]] = []
+        self._expired: list[Message] = []
+
+    def __repr__(self) -> str:
+        return f"<queue {self.name} of {self.namespace}>"
+
+    # Questions
+
+    @property
+    def ready_count(self) -> int:
+        """Messages that wait."""
+        self.open()
+        return sum([lane.ready_count for lane in self.lanes])
+
+    @property
+    def unsettled_count(self) -> int:
+        """Messages that were given out and not settled."""
+        return sum([len(lane.unsettled) for lane in self.lanes])
+
+    @property
+    def consumer_count(self) -> int:
+        """How many are attached."""
+        return len(self.consumers.all)
+
+    # Lanes
+
+    def open(self) -> None:
+        """Make the lanes, if they are not there."""
+        if not self.lanes and not self.is_gone:
+            self.lanes = self._home.open_lanes(self)
+            self.is_plain = len(self.lanes) == 1
+
+    def lane_of(self, priority: int) -> QueueLane:
+        """Where a message of this priority goes."""
+        self.open()
+        if len(self.lanes) == 1:
+            return self.lanes[0]
+        if self.properties.priority_max:
+            return self.lanes[min(max(priority, 0), self.properties.priority_max)]
+        self._turn += 1
+        return self.lanes[self._turn % len(self.lanes)]
+
+    def expiry(self, now_ms: int, ttl_ms: int) -> int:
+        """When a message of this age expires: by its own time to live (-1: none) or the queue's, whichever is shorter."""
+        mine = self.properties.message_ttl_ms
+        if mine is not None and (ttl_ms < 0 or mine < ttl_ms):
+            ttl_ms = mine
+        if ttl_ms < 0:
+            return 0
+        self.may_expire = True
+        return max(now_ms + ttl_ms, 1)
+
+    # Limits
+
+    def admit(self, headers: bytes, value: bytes | memoryview, key: bytes | None) -> int:
+        """Whether a limited queue takes one more message."""
+        if self.properties.overflow != "drop-head" and self.is_over(self.incoming, 1):
+            if self.properties.overflow == "back-pressure":
+                self.incoming += 1
+                return HOLD
+            if self.properties.overflow == "reject-publish-dlx":
+                self._home.bury_refused(self, headers, value, key)
+            return REFUSED
+        self.incoming += 1
+        return TAKEN
+
+    def came(self, count: int) -> None:
+        """So many that were being published are here, or will never be."""
+        if self.is_limited:
+            self.incoming = max(self.incoming - count, 0)
+
+    def returned(self) -> None:
+        """Messages were given back."""
+        if self.is_limited and self.properties.overflow == "drop-head" and self.is_over():
+            self._home.arrived(self)
+
+    def is_over(self, incoming: int = 0, more: int = 0) -> bool:
+        """Whether there are more messages than allowed, counting these."""
+        properties = self.properties
+        if properties.length_max is not None and self.ready_count + incoming + more > properties.length_max:
+            return True
+        return properties.bytes_max is not None and self.ready_bytes + more > properties.bytes_max
+
+    @property
+    def ready_bytes(self) -> int:
+        """Bytes of the messages that wait; of what is not in memory, as many as its share of the others."""
+        total = 0
+        for lane in self.lanes:
+            total += lane.ready_bytes
+            rest = lane.ready_count - len(lane.ready)
+            if rest > 0:
+                total += rest * lane.bytes_average
+        return total
+
+    # Consumers
+
+    def attach(self, consumer: Consumer) -> None:
+        """Begin to serve; not before the end of this turn. Raises QueueBusy."""
+        self.consumers.add(consumer)
+        self.had_consumers = True
+        self.window_max = WINDOW_MESSAGES_MAX
+        self.open()
+        self.wake()
+
+    def detach(self, consumer: Consumer) -> None:
+        """Serve no more. What it has not settled stays given out: it is settled, or given back, by whoever has it."""
+        if self.consumers.remove(consumer):
+            self.used_ms = self._home.now_ms()
+            if not self.consumers.all:
+                self.window_max = WINDOW_MESSAGES_IDLE
+                self._home.unused(self)
+            self.wake()
+
+    def wake(self) -> None:
+        """Somebody has room again: look at the end of this turn."""
+        self._home.wake(self)
+
+    def pause(self) -> None:
+        """Give nothing out until `resume`."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        """Give out again."""
+        self.is_paused = False
+        self.wake()
+
+    def get_one(self, callback: Callable[[Message | None], None]) -> None:
+        """One message, if there is one: at once if it is in memory, else when it was read."""
+        self.open()
+        self.used_ms = self._home.now_ms()
+        if self.is_paused or (self.consumers.is_single and self.consumers.active is not None):
+            callback(None)
+            return
+        taken = self._take(1, NO_LIMIT)
+        if taken:
+            callback(taken[0])
+        elif any(lane.is_behind for lane in self.lanes):
+            self._getters.append(callback)
+            self.refill()
+        else:
+            callback(None)
+        self._let_go_expired()
+
+    # Giving out
+
+    def dispatch(self) -> None:
+        """Give out what can be."""
+        if self._is_dispatching or self.is_gone:
+            return
+        self._is_dispatching = True
+        try:
+            if self._getters:
+                self._serve_getters()
+            rota = self.consumers
+            if rota.all and not self.is_paused:
+                while (able := rota.able()) and self._serve(able):
+                    pass
+            self._let_go_expired()
+        finally:
+            self._is_dispatching = False
+        if rota.all or self._getters:
+            self.refill()
+
+    def _serve(self, able: Sequence[Consumer]) -> bool:
+        """One round; answers whether anything was given out."""
+        if len(able) == 1:
+            consumer = able[0]
+            taken = self._take(consumer.room, _bytes_of(consumer))
+            if not taken:
+                return False
+            consumer.deliver(self, taken)
+            return True
+        shares: list[list[Message]] = [[] for _ in able]
+        rooms = [[index, consumer.room, _bytes_of(consumer)] for index, consumer in enumerate(able)]
+        given = 0
+        while rooms:
+            for room in list(rooms):
+                taken = self._take(1, NO_LIMIT)
+                if not taken:
+                    rooms = []
+                    break
+                shares[room[0]] += taken
+                given += 1
+                room[1] -= 1
+                room[2] -= len(taken[0].value)
+                if room[1] <= 0 or room[2] <= 0:
+                    rooms.remove(room)
+        self.consumers.served(given)
+        for consumer, share in zip(able, shares, strict=True):
+            if share:
+                consumer.deliver(self, share)
+        return given > 0
+
+    def _take(self, count: int, size: int) -> list[Message]:
+        """Up to so many messages, up to so many bytes but one at least: given out from now on."""
+        if self.is_plain:
+            return self._take_from(self.lanes[0], count, size)
+        taken: list[Message] = []
+        lanes: Iterable[QueueLane]
+        if self.properties.priority_max:
+            lanes = reversed(self.lanes)
+        else:
+            turn = self._turn % len(self.lanes)
+            lanes = self.lanes[turn:] + self.lanes[:turn]
+            self._turn += 1
+        for lane in lanes:
+            if lane.ready:
+                taken += self._take_from(lane, count - len(taken), size)
+                size -= sum([len(message.value) for message in taken])
+                if len(taken) >= count or size <= 0:
+                    break
+            if lane.is_behind and self.properties.priority_max:
+                break  # What is more urgent is read first.
+        return taken
+
+    def _take_from(self, lane: QueueLane, count: int, size: int) -> list[Message]:
+        ready, unsettled = lane.ready, lane.unsettled
+        now_ms = self._home.now_ms() if self.may_expire else 0
+        taken: list[Message] = []
+        left = size
+        while ready and count > 0 and left > 0:
+            message = ready.popleft()
+            left -= len(message.value)
+            unsettled[message.offset] = message
+            if now_ms and message.expires_ms and message.expires_ms <= now_ms:
+                self._expired.append(message)
+                lane.ready_bytes -= len(message.value)
+                left += len(message.value)
+                continue
+            taken.append(message)
+            count -= 1
+        lane.ready_bytes -= size - left
+        return taken
+
+    def _serve_getters(self) -> None:
+        getters, self._getters = self._getters, []
+        for number, callback in enumerate(getters):
+            taken = self._take(1, NO_LIMIT)
+            if not taken and any(lane.is_behind for lane in self.lanes):
+                self._getters = getters[number:] + self._getters
+                return
+            callback(taken[0] if taken else None)
+
+    def end_getters(self) -> None:
+        """Nobody gets anything any more."""
+        getters, self._getters = self._getters, []
+        for callback in getters:
+            callback(None)
+
+    def refill(self) -> None:
+        """Read what follows, if the window runs low."""
+        for lane in self.lanes:
+            if lane.tail < lane.end and not lane.is_reading and len(lane.ready) < WINDOW_MESSAGES_LOW:
+                self._home.reader.read(lane)
+
+    # Expiring and overflowing
+
+    def look_at_head(self) -> int:
+        """Let go of what has expired at the head; answers when to look again, 0: when something changes."""
+        now_ms = self._home.now_ms()
+        due_ms = 0
+        for lane in self.lanes:
+            ready = lane.ready
+            while ready and ready[0].expires_ms and ready[0].expires_ms <= now_ms:
+                message = ready.popleft()
+                lane.ready_bytes -= len(message.value)
+                lane.unsettled[message.offset] = message
+                self._expired.append(message)
+            if ready and ready[0].expires_ms:
+                due_ms = min(due_ms or ready[0].expires_ms, ready[0].expires_ms)
+            elif not ready and lane.is_behind:
+                self._home.reader.read(lane)
+        self._let_go_expired()
+        return due_ms
+
+    def _let_go_expired(self) -> None:
+        if self._expired:
+            expired, self._expired = self._expired, []
+            self._home.reject(expired, "expired")
+
+    def drop_head(self) -> None:
+        """Let go of the first messages until no more are left than allowed."""
+        dropped: list[Message] = []
+        while self.is_over():
+            taken = self._take(1, NO_LIMIT)
+            if not taken:
+                break
+            dropped += taken
+        if dropped:
+            self._home.reject(dropped, "maxlen")
+        self._let_go_expired()
+        if self.is_over():
+            self.refill()
+
+
+def _bytes_of(consumer: Consumer) -> int:
+    return ROOM_BYTES_MAX if consumer.room_bytes < 0 else min(consumer.room_bytes, ROOM_BYTES_MAX)

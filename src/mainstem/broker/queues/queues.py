@@ -1,0 +1,273 @@
+"""The queues of a broker: declared, found, deleted; and what they have in common.
+
+A change is decided and committed in one step, and shown when it is durable. All runs on the event loop's thread.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mainstem.broker.clock import Clock
+from mainstem.broker.queues.dead_lettering import DeadLettering, Envelopes
+from mainstem.broker.queues.declaring import Declaring
+from mainstem.broker.queues.outbox import Outbox
+from mainstem.broker.queues.queue import Queue, QueueLane
+from mainstem.broker.queues.reading import Reader
+from mainstem.broker.queues.rewinding import Rewinding
+from mainstem.broker.queues.settling import Settling
+from mainstem.broker.queues.stored import StoredQueues
+from mainstem.broker.queues.upkeep import Upkeep
+from mainstem.coordination.queue.entries import SCOPE, put_given, put_rest
+from mainstem.coordination.queue.lane import Lane
+from mainstem.coordination.queue.message import Message
+from mainstem.storage.contract import Engine, LogChange, LogConfig, LogEnd, MoveFloor, Mutation
+
+if TYPE_CHECKING:
+    from mainstem.broker.routes import Routes
+    from mainstem.broker.topics import Topics
+
+log = logging.getLogger(__name__)
+
+FLOOR_DELAY_MS = 1_000
+"""How long what is settled may wait before retention hears of it."""
+
+
+class Queues:
+    """All of them."""
+
+    def __init__(self, engine: Engine, clock: Clock, topics: Topics, routes: Routes) -> None:
+        self.clock = clock
+        self.now_ms = clock.now_ms
+        self.generation = 0
+        """Grows when a queue comes or goes."""
+        self._engine = engine
+        self._named: dict[str, dict[str, Queue]] = {}
+        self._lanes: dict[int, QueueLane] = {}
+        """Open lanes, by log."""
+        self._watch = engine.watch(self._moved)
+        self._grown: dict[int, LogEnd] = {}
+        self._woken: dict[Queue, None] = {}
+        self._is_scheduled = False
+        self.upkeep = Upkeep(clock)
+        self.outbox = Outbox(
+            engine, clock, take_state=self._take_state, on_arrival=self._came, on_return=self._came_back
+        )
+        self.reader = Reader(engine, self._read, self.outbox.dirty, self._rest)
+        self._dead = DeadLettering(self, routes)
+        self._settling = Settling(self, self.outbox, self.upkeep, self._dead)
+        self._stored = StoredQueues(self)
+        self._declaring = Declaring(self, engine, topics, routes, self._stored)
+        self._rewinding = Rewinding(self, engine)
+        self.settle = self._settling.settle
+        self.requeue = self._settling.requeue
+        self.reject: Callable[..., None] = self._settling.reject
+        self.declare = self._declaring.declare
+        self.delete = self._declaring.delete
+        self.purge = self._declaring.purge
+        self.seek = self._rewinding.seek
+        self.redeliver = self._rewinding.redeliver
+
+    async def load(self) -> None:
+        """Take in what is stored; let go of what was not to outlast the last run."""
+        entries = (await self._engine.load(SCOPE)).entries
+        gone = self._stored.load(entries)
+        await self._declaring.let_go(gone)
+
+    async def close(self) -> None:
+        """Store what is settled."""
+        self.upkeep.close()
+        await self.outbox.drain()
+
+    # Questions
+
+    def find(self, namespace: str, name: str) -> Queue | None:
+        """The queue of this name."""
+        queues = self._named.get(namespace)
+        return None if queues is None else queues.get(name)
+
+    def all(self, namespace: str) -> Iterable[Queue]:
+        """The queues of a namespace."""
+        return list(self._named.get(namespace, {}).values())
+
+    def of_log(self, number: int) -> Queue | None:
+        """The queue that has this log open."""
+        lane = self._lanes.get(number)
+        return None if lane is None else lane.queue
+
+    @property
+    def envelopes(self) -> Envelopes:
+        """How messages were addressed; the adapter that knows sets it."""
+        return self._dead.envelopes
+
+    @envelopes.setter
+    def envelopes(self, envelopes: Envelopes) -> None:
+        self._dead.envelopes = envelopes
+
+    def log_config(self, queue: Queue, *, held: bool) -> LogConfig:
+        """What the logs of a queue promise now; held: nothing is taken by age or size."""
+        config = self._declaring.log_config(queue)
+        return msgspec.structs.replace(config, delete=False) if held else config
+
+    # What queues need
+
+    def add(self, queue: Queue) -> None:
+        """There is a new one."""
+        self._named.setdefault(queue.namespace, {})[queue.name] = queue
+        self.generation += 1
+        self.watch_idle(queue)
+
+    def remove(self, queue: Queue) -> None:
+        """It is gone: whoever consumed it is told."""
+        if self._named.get(queue.namespace, {}).pop(queue.name, None) is None:
+            return
+        self.generation += 1
+        queue.is_gone = True
+        for lane in queue.lanes:
+            lane.is_gone = True
+            self._lanes.pop(lane.log, None)
+            self._watch.remove(lane.log)
+            for offset in lane.rests:
+                self.upkeep.forget((lane, offset))
+        self.upkeep.forget((queue, "idle"))
+        self.upkeep.forget((queue, "head"))
+        for consumer in list(queue.consumers.all):
+            consumer.cancelled()
+        queue.consumers.all.clear()
+        queue.end_getters()
+
+    def open_lanes(self, queue: Queue) -> list[QueueLane]:
+        """The lanes of a queue that is used for the first time since the start."""
+        return [self.open_lane(queue, number, log_number) for number, log_number in enumerate(queue.logs)]
+
+    def open_lane(self, queue: Queue, number: int, log_number: int) -> QueueLane:
+        """One lane, as it was stored."""
+        stored = self._stored.take(log_number)
+        lane: QueueLane = Lane(queue, number, stored.cursor, self._watch.add(log_number).stable)
+        lane.given, lane.rewound = stored.given, stored.rewound
+        lane.rests = {offset: (due_ms, None) for offset, due_ms in stored.rests.items()}
+        self._lanes[log_number] = lane
+        return lane
+
+    def wake(self, queue: Queue) -> None:
+        """Look after this queue at the end of the turn."""
+        self._woken[queue] = None
+        self._schedule()
+
+    def arrived(self, queue: Queue) -> None:
+        """There are more messages than before: keep the limits, and give them out."""
+        if queue.is_limited and queue.properties.overflow == "drop-head" and queue.is_over():
+            queue.drop_head()
+        if queue.may_expire:
+            self.look_at_head(queue)
+        queue.dispatch()
+
+    def look_at_head(self, queue: Queue) -> None:
+        """Let go of what has expired, now and when the next is due."""
+        if not queue.is_gone:
+            due_ms = queue.look_at_head()
+            if due_ms:
+                self.upkeep.at(due_ms, (queue, "head"), functools.partial(self.look_at_head, queue))
+
+    def unused(self, queue: Queue) -> None:
+        """The last consumer has gone."""
+        if queue.properties.auto_delete and queue.had_consumers and not queue.is_gone:
+            self._declaring.delete_soon(queue)
+        self.watch_idle(queue)
+
+    def watch_idle(self, queue: Queue) -> None:
+        """Let a queue go that nobody uses for too long, if it says so."""
+        idle_ms = queue.properties.expires_ms
+        if idle_ms is None or queue.is_gone:
+            return
+        due_ms = queue.used_ms + idle_ms
+        if queue.consumers.all:
+            return
+        if due_ms <= self.now_ms():
+            self._declaring.delete_soon(queue)
+        else:
+            self.upkeep.at(due_ms, (queue, "idle"), functools.partial(self.watch_idle, queue))
+
+    def bury_refused(self, queue: Queue, headers: bytes, value: bytes | memoryview, key: bytes | None) -> None:
+        """A message that a full queue did not take goes where its dead letters go."""
+        message = Message(queue.lane_of(0), -1, self.now_ms(), key, headers, value, 0)
+        for put in self._dead.letters(message, "maxlen"):
+            self.outbox.put(put.queues, put.headers, put.value, key=put.key, priority=put.priority)
+
+    # -----------------------------------------------------------------------------------------------------------------
+
+    def _take_state(self, lane: QueueLane) -> tuple[list[Mutation], list[LogChange]]:
+        """What of a lane is to be stored with this commit."""
+        queue = lane.queue
+        state: list[Mutation] = []
+        changes: list[LogChange] = []
+        if queue.properties.is_lasting or queue.is_borrowed:
+            state = lane.cursor.take_changes(SCOPE)
+            given = lane.ready[0].offset if lane.ready else lane.tail
+            if given > lane.given and (lane.unsettled or lane.rests):
+                lane.given = given
+                state.append(put_given(lane.log, given))
+            if lane.rests_changed:
+                state += [
+                    put_rest(lane.log, o, lane.rests[o][0] if o in lane.rests else None) for o in lane.rests_changed
+                ]
+                lane.rests_changed.clear()
+        if lane.floor_moved < lane.cursor.floor and not queue.is_borrowed:
+            self.upkeep.at(self.now_ms() + FLOOR_DELAY_MS, (lane, "floor"), functools.partial(self._move_floor, lane))
+        if lane.rewound and lane.cursor.floor >= lane.rewound:
+            more_state, more_changes = self._rewinding.decide_caught_up(lane)
+            state += more_state
+            changes += more_changes
+        return state, changes
+
+    def _move_floor(self, lane: QueueLane) -> None:
+        floor = lane.cursor.floor
+        if not lane.is_gone and floor > lane.floor_moved:
+            lane.floor_moved = floor
+            self.outbox.change(MoveFloor(lane.log, floor))
+
+    def _came(self, lanes: Iterable[QueueLane]) -> None:
+        for queue in dict.fromkeys([lane.queue for lane in lanes]):
+            if not queue.is_gone:
+                self.arrived(queue)
+
+    def _came_back(self, messages: Sequence[Message]) -> None:
+        self._settling.returned(messages)
+
+    def _read(self, lane: QueueLane) -> None:
+        self.arrived(lane.queue)
+
+    def _rest(self, message: Message, due_ms: int) -> None:
+        self._settling.rest(message, due_ms)
+
+    def _moved(self, ends: Mapping[int, LogEnd]) -> None:
+        """Logs have grown. What we published ourselves is known when the answers of this group are through."""
+        for number, end in ends.items():
+            if end.end < 0:
+                lane = self._lanes.get(number)
+                if lane is not None:
+                    lane.is_gone = True
+            self._grown[number] = end
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self.clock.call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        self._is_scheduled = False
+        grown, self._grown = self._grown, {}
+        for number, end in grown.items():
+            lane = self._lanes.get(number)
+            if lane is not None and not lane.is_gone and end.stable > lane.end:
+                lane.extend(end.stable)
+                self._woken[lane.queue] = None
+        woken, self._woken = self._woken, {}
+        for queue in woken:
+            if not queue.is_gone:
+                self.arrived(queue)

@@ -1,0 +1,165 @@
+"""Filling the windows of queues from their logs: what was published by others, or does not fit into memory."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from mainstem.coordination.queue.message import Message
+from mainstem.coordination.queue.records import decode_messages, ttl_of
+from mainstem.model.errors import InvalidBatch, MainstemError, OffsetOutOfRange, UnknownLog
+from mainstem.storage.answer import Answer
+from mainstem.storage.contract import Aborted, Engine, ReadHint, ReadResult
+from mainstem.wire.record_batch import BatchHeader, batches_in, read_header
+
+if TYPE_CHECKING:
+    from mainstem.broker.queues.queue import QueueLane
+
+log = logging.getLogger(__name__)
+
+READ_BYTES = 256 << 10
+"""What is read at once; a batch that is begun is read whole."""
+
+
+class Reader:
+    """Reads for all queues."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        on_read: Callable[[QueueLane], None],
+        on_skipped: Callable[[QueueLane], None],
+        on_rest: Callable[[Message, int], None],
+    ) -> None:
+        self._engine = engine
+        self._on_read = on_read
+        self._on_skipped = on_skipped
+        self._on_rest = on_rest
+
+    def read(self, lane: QueueLane) -> None:
+        """Read on from the lane's tail, if nobody does."""
+        if not lane.is_reading and not lane.is_gone:
+            lane.is_reading = True
+            lane.tail = lane.cursor.first_open(lane.tail)
+            if lane.tail >= lane.end:
+                lane.is_reading = False
+                return
+            answer = self._engine.read(lane.log, lane.tail, READ_BYTES, ReadHint.CATCH_UP)
+            answer.on_done(functools.partial(self._read, lane, lane.tail))
+
+    def _read(self, lane: QueueLane, offset: int, answer: Answer[ReadResult]) -> None:
+        lane.is_reading = False
+        if lane.is_gone:
+            return
+        if lane.tail == offset:  # else it was moved meanwhile, and is to be read anew
+            error = answer.error
+            if error is None:
+                self._fill(lane, answer.result())
+            elif isinstance(error, OffsetOutOfRange) and lane.tail < error.start:
+                self._lose(lane, error.start)
+            elif isinstance(error, UnknownLog):
+                return
+            elif isinstance(error, MainstemError):
+                log.error("queue %s cannot be read at %d: %s", lane.queue.name, offset, error)
+                return
+            else:
+                raise error
+        self._on_read(lane)
+
+    def _lose(self, lane: QueueLane, start: int) -> None:
+        """Retention was faster than the queue: a borrowed one's topic decides what stays."""
+        gone = start - lane.tail
+        lane.queue.lost += gone
+        lane.count -= gone
+        lane.cursor.raise_floor(start)
+        lane.tail = start
+        lane.end = max(lane.end, start)
+        self._on_skipped(lane)
+
+    def _fill(self, lane: QueueLane, result: ReadResult) -> None:
+        lane.extend(result.stable)
+        found: list[Message] = []
+        tail = lane.tail
+        for buffer in result.batches:
+            view = memoryview(buffer)
+            for position, size in batches_in(buffer):
+                header = read_header(buffer, position)
+                if header.base_offset >= result.stable:
+                    break
+                if not _is_void(header, result.aborted):
+                    try:
+                        found += decode_messages(view[position : position + size], lane)
+                    except InvalidBatch as error:
+                        name = lane.queue.name
+                        log.warning("queue %s: a batch at %d is set aside: %s", name, header.base_offset, error)
+                tail = max(tail, header.next_offset)
+        if tail == lane.tail and result.next_offset > tail and not result.batches:
+            tail = min(result.next_offset, result.stable)
+        self._take_in(lane, found, tail)
+
+    def _take_in(self, lane: QueueLane, found: Sequence[Message], tail: int) -> None:
+        first = lane.tail
+        cursor, unsettled, queue = lane.cursor, lane.unsettled, lane.queue
+        is_broken = bool(cursor.settled.pages) or bool(unsettled)
+        wanted = [message for message in found if first <= message.offset < tail]
+        passed = tail - first - len(wanted)
+        if passed:
+            self._skip(lane, {message.offset for message in wanted}, first, tail)
+        if is_broken:
+            wanted = [
+                message for message in wanted if not (message.offset in unsettled or message.offset in cursor.settled)
+            ]
+        size = 0
+        has_ttl, given, counts = queue.has_ttl, lane.given, cursor.counts
+        for message in wanted:
+            size += len(message.value)
+            if has_ttl or len(message.headers) > 1:
+                ttl_ms = ttl_of(message.headers)
+                if has_ttl or ttl_ms >= 0:
+                    message.expires_ms = queue.expiry(message.timestamp_ms, ttl_ms)
+            if counts and message.offset in counts:
+                message.deliveries, message.failures = counts[message.offset]
+            elif message.offset < given:
+                message.deliveries = 1
+        if lane.rests:
+            wanted = self._set_to_rest(lane, wanted)
+            size = sum(len(message.value) for message in wanted)
+        lane.ready.extend(wanted)
+        lane.ready_bytes += size
+        if wanted:
+            lane.bytes_average = size // len(wanted)
+        lane.tail = tail
+
+    def _set_to_rest(self, lane: QueueLane, found: list[Message]) -> list[Message]:
+        """Of what was read, what does not rest. What does is known by its offset alone after a restart."""
+        awake = []
+        for message in found:
+            rest = lane.rests.get(message.offset)
+            if rest is None:
+                awake.append(message)
+            elif rest[1] is None:
+                self._on_rest(message, rest[0])
+        return awake
+
+    def _skip(self, lane: QueueLane, present: set[int], first: int, tail: int) -> None:
+        """Offsets without a message: markers, what was aborted, what key compaction took, what cannot be read."""
+        cursor = lane.cursor
+        void = [
+            offset
+            for offset in range(first, tail)
+            if offset not in present and not cursor.is_settled(offset) and offset not in lane.unsettled
+        ]
+        if void:
+            cursor.settle(void)
+            lane.count -= len(void)
+            self._on_skipped(lane)
+
+
+def _is_void(header: BatchHeader, aborted: Sequence[Aborted]) -> bool:
+    if header.is_control or not header.record_count:
+        return True
+    if not header.is_transactional:
+        return False
+    return any(one.producer == header.producer_id and one.first <= header.base_offset <= one.last for one in aborted)

@@ -1,0 +1,127 @@
+"""What becomes of messages that were given out: settled, given back, or given up. In memory at once, stored with the outbox."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from mainstem.broker.queues.dead_lettering import DeadLettering, Reason
+from mainstem.coordination.cursor import Counts
+from mainstem.coordination.queue.message import Message
+
+if TYPE_CHECKING:
+    from mainstem.broker.queues.outbox import Outbox
+    from mainstem.broker.queues.queue import QueueLane
+    from mainstem.broker.queues.queues import Queues
+    from mainstem.broker.queues.upkeep import Upkeep
+
+UNROUTED_PAUSE_MS = 5_000
+"""How long a dead letter that must not be lost waits when it finds no queue."""
+
+
+class Settling:
+    """Of all queues."""
+
+    def __init__(self, queues: Queues, outbox: Outbox, upkeep: Upkeep, dead: DeadLettering) -> None:
+        self._queues = queues
+        self._outbox = outbox
+        self._upkeep = upkeep
+        self._dead = dead
+
+    def settle(self, messages: Iterable[Message]) -> None:
+        """They are done with. What is not given out is passed over."""
+        last = None
+        for message in messages:
+            lane = message.lane
+            if lane.unsettled.pop(message.offset, None) is not None:
+                lane.cursor.done.append(message.offset)
+                lane.count -= 1
+                if lane is not last:
+                    last = lane
+                    self._changed(lane)
+
+    def requeue(self, messages: Iterable[Message], *, failed: bool = True, delay_ms: int = 0) -> None:
+        """Back to their places, to be given out again: at once, or after a delay; given up if that was once too often."""
+        back: dict[QueueLane, list[Message]] = {}
+        spent: list[Message] = []
+        for message in messages:
+            lane: QueueLane = message.lane
+            if lane.unsettled.pop(message.offset, None) is None:
+                continue
+            message.deliveries += 1
+            message.failures += failed
+            lane.cursor.count(message.offset, Counts(message.deliveries, message.failures))
+            wait_ms, is_spent = self._judge(message, failed, delay_ms)
+            if is_spent:
+                lane.unsettled[message.offset] = message
+                spent.append(message)
+            elif wait_ms:
+                self.rest(message, self._queues.now_ms() + wait_ms)
+            else:
+                back.setdefault(lane, []).append(message)
+        for lane, returned in back.items():
+            lane.take_back(returned)
+            self._changed(lane)
+            lane.queue.returned()
+            lane.queue.wake()
+        if spent:
+            self.reject(spent, "delivery_limit")
+
+    def _judge(self, message: Message, failed: bool, delay_ms: int) -> tuple[int, bool]:
+        """How long it is to rest, and whether it was given out too often."""
+        properties = message.lane.queue.properties
+        limit = properties.deliveries_max
+        if limit is not None and message.failures > limit:
+            return 0, True
+        if failed and not delay_ms and properties.retry is not None and message.failures:
+            wait_ms = properties.retry.next_delay_ms(message.failures, random.random)
+            return (0, True) if wait_ms is None else (wait_ms, False)
+        return delay_ms, False
+
+    def reject(self, messages: Iterable[Message], reason: Reason = "rejected", error: str = "") -> None:
+        """Give them up: as dead letters where the queue says so, each settled in one commit with its letter."""
+        for message in messages:
+            lane: QueueLane = message.lane
+            if message.offset not in lane.unsettled:
+                continue
+            letters = self._dead.letters(message, reason, error)
+            target = lane.queue.properties.dead_letter
+            if not letters and target is not None and target.strategy == "at-least-once":
+                del lane.unsettled[message.offset]
+                self.rest(message, self._queues.now_ms() + UNROUTED_PAUSE_MS)
+                continue
+            del lane.unsettled[message.offset]
+            lane.count -= 1
+            lane.cursor.done.append(message.offset)
+            if letters:
+                self._outbox.together(letters, message)
+            else:
+                self._changed(lane)
+
+    def returned(self, messages: Sequence[Message]) -> None:
+        """Their dead letters could not be written: they are there again."""
+        for message in messages:
+            lane: QueueLane = message.lane
+            lane.cursor.unsettle([message.offset])
+            lane.count += 1
+            self.rest(message, self._queues.now_ms() + UNROUTED_PAUSE_MS)
+
+    # Resting
+
+    def rest(self, message: Message, due_ms: int) -> None:
+        """Give it out again, not before that time."""
+        message.lane.rest(message, due_ms)
+        self._upkeep.at(due_ms, (message.lane, message.offset), functools.partial(self._end_rest, message))
+        self._changed(message.lane)
+
+    def _end_rest(self, message: Message) -> None:
+        lane: QueueLane = message.lane
+        if lane.end_rest(message) and not lane.is_gone:
+            self._changed(lane)
+            lane.queue.wake()
+
+    def _changed(self, lane: QueueLane) -> None:
+        if not lane.is_gone:
+            self._outbox.dirty(lane)

@@ -1,0 +1,80 @@
+"""What is stored of queues, between the start and the first use of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from mainstem.broker.queues.queue import Queue
+from mainstem.coordination.cursor import Cursor
+from mainstem.coordination.queue import entries
+from mainstem.coordination.subscription_entries import decode_floor, decode_floor_key, decode_page_key
+
+if TYPE_CHECKING:
+    from mainstem.broker.queues.queues import Queues
+
+
+class StoredLane(NamedTuple):
+    """One log."""
+
+    cursor: Cursor
+    given: int
+    rewound: int
+    rests: dict[int, int]
+
+
+class StoredQueues:
+    """By log, what was loaded and nobody asked for yet."""
+
+    def __init__(self, queues: Queues) -> None:
+        self._queues = queues
+        self._floors: dict[int, int] = {}
+        self._pages: dict[int, list[tuple[int, bytes]]] = {}
+        self._given: dict[int, int] = {}
+        self._rewound: dict[int, int] = {}
+        self._rests: dict[int, dict[int, int]] = {}
+
+    def load(self, stored: Mapping[bytes, bytes]) -> list[Queue]:
+        """Make all queues; answers those that were not to outlast the last run."""
+        gone: list[Queue] = []
+        for key, value in stored.items():
+            if key.startswith(entries.QUEUE_PREFIX):
+                entry = entries.decode_queue(value)
+                queue = Queue(
+                    self._queues,
+                    entry.namespace,
+                    entry.name,
+                    entry.properties,
+                    entry.logs,
+                    topic_name=entry.topic_name,
+                    is_borrowed=entry.is_borrowed,
+                )
+                self._queues.add(queue)
+                if not entry.properties.is_lasting:
+                    gone.append(queue)
+            elif (log := decode_floor_key(key)) is not None:
+                self._floors[log] = decode_floor(value)
+            elif (place := decode_page_key(key)) is not None:
+                self._pages.setdefault(place[0], []).append((place[1], value))
+            elif key.startswith(entries.GIVEN_PREFIX):
+                self._given[entries.decode_log(key, entries.GIVEN_PREFIX)] = entries.decode_number(value)
+            elif key.startswith(entries.REWOUND_PREFIX):
+                self._rewound[entries.decode_log(key, entries.REWOUND_PREFIX)] = entries.decode_number(value)
+            elif key.startswith(entries.REST_PREFIX):
+                number, offset = entries.decode_place(key)
+                self._rests.setdefault(number, {})[offset] = entries.decode_number(value)
+        return gone
+
+    def put_floor(self, log: int, floor: int) -> None:
+        """Begin to read a log there."""
+        self._floors[log] = floor
+
+    def take(self, log: int) -> StoredLane:
+        """What is known of a log; from now on its lane knows better."""
+        floor = self._floors.pop(log, None)
+        cursor = Cursor(log, floor or 0)
+        if floor is not None:
+            cursor.restore_floor(floor)
+        for page, value in self._pages.pop(log, ()):
+            cursor.replay_page(page, value)
+        return StoredLane(cursor, self._given.pop(log, 0), self._rewound.pop(log, 0), self._rests.pop(log, {}))

@@ -1,0 +1,48 @@
+"""A message on its way through a queue: a record, and how it fared so far.
+
+The only object that is made per message. Its headers stay encoded, exactly as they are stored: who needs one of them looks
+for it, and nobody does on the hot path.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mainstem.coordination.queue.lane import Lane
+
+
+class Message:
+    """One record, as a queue gives it out."""
+
+    __slots__ = ("deliveries", "expires_ms", "failures", "headers", "key", "lane", "offset", "timestamp_ms", "value")
+
+    def __init__(
+        self,
+        lane: Lane[Any],
+        offset: int,
+        timestamp_ms: int,
+        key: bytes | None,
+        headers: bytes,
+        value: bytes | memoryview,
+        expires_ms: int,
+    ) -> None:
+        self.lane = lane
+        """The lane of its queue; with the offset, its identity."""
+        self.offset = offset
+        self.timestamp_ms = timestamp_ms
+        self.key = key
+        self.headers = headers
+        """The record's headers as they are stored: a varint count, then the entries."""
+        self.value = value
+        self.expires_ms = expires_ms
+        """When it is too old to be given out; 0: never."""
+        self.deliveries = 0
+        """How often it was given out before. Above 0: it is redelivered."""
+        self.failures = 0
+        """How often it was given out in vain."""
+
+    def __repr__(self) -> str:
+        return f"<message {self.offset} of log {self.lane.cursor.log}>"
