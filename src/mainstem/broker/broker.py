@@ -10,6 +10,8 @@
     share_groups  members that take records one by one, over subscriptions
     routes        exchanges and bindings: where a published message goes
     queues        logs read as queues, pushed to consumers
+    schedules     records that are published later
+    recurrences   records that are published again and again
     transactions  batches and offsets that count together
     scram_users, client_quotas, client_metrics   what administrators set for clients
     stages        batches of many tasks that are published together, once
@@ -33,6 +35,9 @@ from mainstem.broker.producers import Producers
 from mainstem.broker.scram_users import ScramUsers
 from mainstem.broker.queues.queues import Queues
 from mainstem.broker.routes import Routes
+from mainstem.broker.schedules.delivery import BrokerDelivery
+from mainstem.broker.schedules.recurrences import Recurrences
+from mainstem.broker.schedules.schedules import Schedules
 from mainstem.broker.share_groups import ShareGroups
 from mainstem.broker.stages import Stages
 from mainstem.broker.subscriptions import Subscriptions
@@ -63,6 +68,17 @@ class Broker:
         self.share_groups = ShareGroups(engine, clock, topology, configs, subscriptions, configs.share_rules)
         self.routes = Routes(engine)
         self.queues = Queues(engine, clock, self.topics, self.routes)
+        delivery = BrokerDelivery(
+            clock,
+            self.routes,
+            lambda namespace, name: self.topics.named(namespace).get(name),
+            self.queues.find,
+            self.queues.outbox,
+            lambda message: self.queues.envelopes.headers_of(message),
+            lambda message: self.queues.envelopes.properties_of(message),
+        )
+        self.schedules = Schedules(engine, clock, self.queues.outbox, delivery)
+        self.recurrences = Recurrences(engine, clock, delivery)
         self.transactions = Transactions(engine, clock, self.producers, self.groups, catalog.by_id)
         self.scram_users = ScramUsers(engine)
         self.client_quotas = ClientQuotas(engine)
@@ -101,4 +117,6 @@ class Broker:
         await broker.stages.load()
         await broker.routes.load()
         await broker.queues.load()
+        await broker.schedules.load()
+        await broker.recurrences.load()
         return broker

@@ -80,6 +80,9 @@ class Envelopes(Protocol):
     def headers_of(self, message: Message) -> Mapping[str, object]:
         """Headers as routes look at them."""
 
+    def properties_of(self, message: Message) -> Mapping[str, object]:
+        """What else routes look at: message_id, correlation_id, timestamp, as far as they are set."""
+
     def re_routed(self, message: Message, exchange: str, routing_key: str) -> bytes:
         """Its block of headers, addressed anew; without a time to live."""
 
@@ -102,6 +105,10 @@ class NeutralEnvelopes:
     def headers_of(self, message: Message) -> Mapping[str, object]:
         """The record's, as text where they are."""
         return {name: _text(content) for name, content in decode_headers(message.headers)}
+
+    def properties_of(self, message: Message) -> Mapping[str, object]:
+        """A record has none."""
+        return {}
 
     def re_routed(self, message: Message, exchange: str, routing_key: str) -> bytes:
         """The record's, as they are."""

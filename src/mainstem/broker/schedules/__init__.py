@@ -1,0 +1,7 @@
+"""Schedules: records that become visible later, at a time or again and again."""
+
+from mainstem.broker.schedules.schedules import Schedules
+from mainstem.broker.schedules.search import Page, Pending, Place, Search
+from mainstem.coordination.scheduled_record import DUE_MS_MAX, Letter, Target, parse_id
+
+__all__ = ["DUE_MS_MAX", "Letter", "Page", "Pending", "Place", "Schedules", "Search", "Target", "parse_id"]

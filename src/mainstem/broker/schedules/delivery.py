@@ -1,0 +1,176 @@
+"""Where records go when their time has come: through an exchange to queues, or straight to a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import msgspec
+
+from mainstem.broker.clock import Clock
+from mainstem.broker.queues.outbox import Put
+from mainstem.coordination.catalog import Topic
+from mainstem.coordination.extra import Extra, Share
+from mainstem.coordination.partitioning import partition_of
+from mainstem.coordination.queue.message import Message
+from mainstem.coordination.queue.records import decode_headers
+from mainstem.coordination.routes.errors import UnknownExchange
+from mainstem.coordination.scheduled_record import Letter
+from mainstem.model.errors import MainstemError, StorageFull
+from mainstem.storage.contract import Append
+from mainstem.wire.record_batch import encode_batch
+
+if TYPE_CHECKING:
+    from mainstem.broker.queues.queue import Queue
+    from mainstem.broker.routes import Routes
+
+_NO_LANE: Any = None
+"""Of a message that is in no queue yet."""
+
+
+Again: TypeAlias = Callable[[Letter, int], object]
+"""Takes a record that is due at another time, as part of the extra."""
+
+
+class Delivery(Protocol):
+    """Publishes, as far as there is somewhere to."""
+
+    async def deliver(self, letters: Sequence[Letter], extra: Extra, again: Again) -> None:
+        """All of them and the extra in one commit, or nothing: then it raises why.
+
+        What has no target any more is left out; what is to wait once more is put in `again`.
+        """
+
+
+class Outbox(Protocol):
+    """Where commits to queues are made."""
+
+    is_full: bool
+    """Whether the disk is, so that nothing is taken."""
+
+    def add(self, extra: Extra) -> None:
+        """Commit this with what is published in this turn."""
+
+    def grow(self, size: int) -> None:
+        """An extra that was added has become larger."""
+
+    async def commit_transaction(
+        self, puts: Sequence[Put], settle: Callable[[], None] = ..., extra: Extra | None = None
+    ) -> list[int]:
+        """All of it in one commit."""
+
+
+class Sharing:
+    """An Extra: another one, and batches for the logs of topics."""
+
+    def __init__(self, extra: Extra, batches: Sequence[Append]) -> None:
+        self._extra = extra
+        self._batches = batches
+
+    def seal(self) -> Share:
+        """Both."""
+        share = self._extra.seal()
+        return Share([*share.appends, *self._batches], share.state)
+
+    def resolved(self, outcome: Sequence[int] | MainstemError) -> None:
+        """Tell the other one what is its own."""
+        own = outcome[: len(outcome) - len(self._batches)] if isinstance(outcome, Sequence) else outcome
+        self._extra.resolved(own)
+
+
+class BrokerDelivery:
+    """To the queues and topics of a broker."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        routes: Routes,
+        topic_of: Callable[[str, str], Topic | None],
+        queue_of: Callable[[str, str], Queue | None],
+        outbox: Outbox,
+        headers_of: Callable[[Message], Mapping[str, object]],
+        properties_of: Callable[[Message], Mapping[str, object]],
+    ) -> None:
+        self._clock = clock
+        self._routes = routes
+        self._topic_of = topic_of
+        self._queue_of = queue_of
+        self._outbox = outbox
+        self._headers_of = headers_of
+        self._properties_of = properties_of
+        self._turn = 0
+        self.unroutable_total = 0
+
+    async def deliver(self, letters: Sequence[Letter], extra: Extra, again: Again) -> None:
+        """Publish in one commit. Raises its refusal."""
+        puts: list[Put] = []
+        by_log: dict[int, list[Letter]] = {}
+        for letter in letters:
+            queues = self._queues(letter, again)
+            if queues:
+                put = Put(queues, letter.headers, letter.value or b"", letter.key, letter.ttl_ms, letter.priority)
+                puts.append(put)
+            elif letter.target.exchange is None and (log_id := self._log_of(letter)) is not None:
+                by_log.setdefault(log_id, []).append(letter)
+            else:
+                self.unroutable_total += 1
+        if self._outbox.is_full:
+            refusal = StorageFull("the disk is full")
+            extra.seal()
+            extra.resolved(refusal)
+            raise refusal
+        if by_log:
+            extra = Sharing(extra, self._batches(by_log))
+        await self._outbox.commit_transaction(puts, extra=extra)
+
+    def _queues(self, letter: Letter, again: Again) -> list[Queue]:
+        target = letter.target
+        if target.exchange is None:
+            names: Iterable[str] = (target.topic,) if target.partition < 0 else ()
+        else:
+            names = self._route(letter, target.exchange, again)
+        found = (self._queue_of(target.namespace, name) for name in names)
+        return [queue for queue in found if queue is not None]
+
+    def _route(self, letter: Letter, exchange: str, again: Again) -> Iterable[str]:
+        target = letter.target
+        message = Message(_NO_LANE, -1, letter.created_ms, letter.key, letter.headers, letter.value or b"", 0)
+        try:
+            routed = self._routes.of(target.namespace).route_all(
+                exchange,
+                target.routing_keys,
+                lambda: self._headers_of(message),
+                lambda: self._properties_of(message),
+                due=True,
+            )
+        except UnknownExchange:
+            return ()
+        for further in routed.delayed:
+            there = msgspec.structs.replace(target, exchange=further.exchange)
+            again(msgspec.structs.replace(letter, target=there), self._clock.now_ms() + further.delay_ms)
+        return routed.queues
+
+    def _log_of(self, letter: Letter) -> int | None:
+        topic = self._topic_of(letter.target.namespace, letter.target.topic)
+        if topic is None:
+            return None
+        partition = letter.target.partition
+        if partition < 0:
+            self._turn += 1
+            partition = (
+                self._turn % len(topic.logs) if letter.key is None else partition_of(letter.key, len(topic.logs))
+            )
+        return topic.logs[partition] if partition < len(topic.logs) else None
+
+    def _batches(self, by_log: Mapping[int, list[Letter]]) -> list[Append]:
+        now_ms = self._clock.now_ms()
+        return [
+            Append(
+                log_id,
+                encode_batch(
+                    (offset, now_ms, letter.key, letter.value, decode_headers(letter.headers))
+                    for offset, letter in enumerate(letters)
+                ),
+            )
+            for log_id, letters in by_log.items()
+        ]
