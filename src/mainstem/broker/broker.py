@@ -10,6 +10,9 @@
     share_groups  members that take records one by one, over subscriptions
     routes        exchanges and bindings: where a published message goes
     queues        logs read as queues, pushed to consumers
+    namespaces    what separates topics, queues and exchanges of one tenant from another's
+    access        users, and what they may do
+    policies      properties of queues and exchanges by their names
     schedules     records that are published later
     recurrences   records that are published again and again
     transactions  batches and offsets that count together
@@ -26,6 +29,7 @@ import os
 
 from mainstem.broker.client_metrics import ClientMetrics
 from mainstem.broker.client_quotas import ClientQuotas
+from mainstem.broker.administration import Access, Administration, Namespaces, Parameters, Policies
 from mainstem.broker.clock import Clock
 from mainstem.broker.dead_letters import DeadLetters
 from mainstem.broker.directed_groups import DirectedGroups
@@ -67,6 +71,13 @@ class Broker:
         subscriptions = Subscriptions(engine, clock, configs.rules, self.dead_letters)
         self.share_groups = ShareGroups(engine, clock, topology, configs, subscriptions, configs.share_rules)
         self.routes = Routes(engine)
+        self.administration = Administration(engine)
+        self.namespaces = Namespaces(self.administration)
+        self.access = Access(self.administration)
+        self.parameters = Parameters(self.administration)
+        self.policies = Policies(self.administration)
+        self.routes = Routes(engine, self._alternate_by_policy)
+        self.policies.on_change.append(lambda namespace: self.routes.of(namespace).policies_changed())
         self.queues = Queues(engine, clock, self.topics, self.routes)
         delivery = BrokerDelivery(
             clock,
@@ -89,6 +100,10 @@ class Broker:
         self.find = engine.offset_at
         self.watch = engine.watch
         self.trim = engine.trim
+
+    def _alternate_by_policy(self, namespace: str, exchange: str) -> str | None:
+        alternate: str | None = self.policies.of(namespace).definition(exchange, "exchanges").get("alternate-exchange")
+        return alternate
 
     @classmethod
     async def open(cls, engine: Engine, clock: Clock) -> Broker:
@@ -115,6 +130,7 @@ class Broker:
         await broker.client_quotas.load()
         await broker.client_metrics.load()
         await broker.stages.load()
+        await broker.administration.load()
         await broker.routes.load()
         await broker.queues.load()
         await broker.schedules.load()

@@ -6,7 +6,8 @@ it in the log. A commit that the log refuses takes the routes back to what is st
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mainstem.coordination.routes.binding import Binding, Destination, DestinationKind
 from mainstem.coordination.routes.errors import UnknownExchange
@@ -37,11 +38,17 @@ ROUTES_CACHED_MAX = 10_000
 class Router:
     """The routes of one namespace."""
 
-    def __init__(self, engine: Engine, namespace: str) -> None:
+    def __init__(self, engine: Engine, namespace: str, alternate_by_policy: Callable[[str, str], str | None]) -> None:
         self.namespace = namespace
         self._engine = engine
-        self._table = RouteTable(namespace)
+        self._alternate_by_policy = functools.partial(alternate_by_policy, namespace)
+        self._table = self._new_table()
         self._cached: dict[tuple[str, str], Routed] = {}
+
+    def _new_table(self) -> RouteTable:
+        table = RouteTable(self.namespace)
+        table.alternate_by_policy = self._alternate_by_policy
+        return table
 
     # Questions
 
@@ -152,6 +159,11 @@ class Router:
             _, kind, identity = decode_change(mutation.key)
             self._table.replay(kind, identity, mutation.value)
 
+    def policies_changed(self) -> None:
+        """Another alternate may hold now."""
+        self._cached.clear()
+        self._table.generation += 1
+
     def replay_stored(self, kind: str, identity: bytes, value: bytes) -> None:
         """Take in what is stored, at a start."""
         self._table.replay(kind, identity, value)
@@ -171,7 +183,7 @@ class Router:
         transient_bindings = [binding for binding in self.bindings() if not binding.durable]
         entries = (await self._engine.load(SCOPE)).entries
         generation = self._table.generation
-        self._table = RouteTable(self.namespace)
+        self._table = self._new_table()
         self._table.generation = generation + 1
         for (namespace, kind, identity), value in in_order(entries):
             if namespace == self.namespace:
@@ -193,8 +205,11 @@ class Router:
 class Routes:
     """The routers of a broker."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(
+        self, engine: Engine, alternate_by_policy: Callable[[str, str], str | None] = lambda namespace, name: None
+    ) -> None:
         self._engine = engine
+        self._alternate_by_policy = alternate_by_policy
         self._routers: dict[str, Router] = {}
 
     async def load(self) -> None:
@@ -207,7 +222,7 @@ class Routes:
         """The routes of a namespace."""
         router = self._routers.get(namespace)
         if router is None:
-            router = self._routers[namespace] = Router(self._engine, namespace)
+            router = self._routers[namespace] = Router(self._engine, namespace, self._alternate_by_policy)
         return router
 
     def forget(self, namespace: str) -> None:

@@ -70,12 +70,11 @@ def follow(
         matcher = table.matcher(name)
         by_keys_alone = by_keys_alone and matcher.by_key_alone
         matched = [binding for key in keys for binding in matcher.match(key, headers, properties)]
-        following = [here.alternate] if not matched and here.alternate is not None else []
-        for binding in matched:
-            if binding.destination.kind is DestinationKind.QUEUE:
-                queues[binding.destination.name] = None
-            else:
-                following.append(binding.destination.name)
+        queues |= {b.destination.name: None for b in matched if b.destination.kind is DestinationKind.QUEUE}
+        following = [b.destination.name for b in matched if b.destination.kind is DestinationKind.EXCHANGE]
+        if not matched:
+            alternate = here.alternate or table.alternate_by_policy(name)
+            following = [] if alternate is None else [alternate]
         for name in following:
             if name not in seen:
                 seen.add(name)

@@ -6,7 +6,7 @@ and never stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -66,6 +66,8 @@ class RouteTable:
         self.namespace = namespace
         self.generation = 0
         """Grows with every change."""
+        self.alternate_by_policy: Callable[[str], str | None] = lambda name: None
+        """Where an exchange sends what it cannot place, unless it was declared with something else."""
         self._held: dict[str, _Held] = {}
         self._incoming: dict[Destination, dict[bytes, Binding]] = {}
         self._next_serial = 1

@@ -1,0 +1,1 @@
+"""What operators set: namespaces, users and what they may do, policies, parameters."""

@@ -1,0 +1,200 @@
+"""The things that are set, as they are stored: one record for each, under a key of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import msgspec
+
+from mainstem.coordination.administration.errors import InvalidEntry
+
+NAME_BYTES_MAX = 255
+PATTERN_CHARACTERS_MAX = 1_024
+VALUE_BYTES_MAX = 64 << 10
+"""Of one definition or parameter."""
+
+ApplyTo: TypeAlias = Literal["queues", "classic_queues", "quorum_queues", "streams", "exchanges", "all"]
+APPLY_TO: frozenset[str] = frozenset({"queues", "classic_queues", "quorum_queues", "streams", "exchanges", "all"})
+
+Key: TypeAlias = tuple[str, ...]
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """Anything that is set."""
+
+    kind: ClassVar[str] = ""
+
+    def key(self) -> Key:
+        """What makes it the one that it is."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Whether it can be. Raises InvalidEntry."""
+        for part in self.key():
+            check_name(part)
+
+
+class Namespace(Entry, frozen=True):
+    """Owns topics, queues, exchanges."""
+
+    kind: ClassVar[str] = "namespace"
+    name: str
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    default_queue_kind: str = ""
+    """Of queues that are declared without one; empty: classic."""
+    limits: Mapping[str, int] = {}
+    """`max-connections`, `max-queues`; below 0: none."""
+    metadata: Mapping[str, Any] = {}
+
+    def key(self) -> Key:
+        """Its name."""
+        return (self.name,)
+
+    def check(self) -> None:
+        """Known limits only."""
+        super().check()
+        check_limits(self.limits, frozenset({"max-connections", "max-queues"}))
+
+
+class User(Entry, frozen=True):
+    """Somebody, known by a password."""
+
+    kind: ClassVar[str] = "user"
+    name: str
+    password_hash: str = ""
+    """As RabbitMQ stores it; empty: no password is right."""
+    hashing: str = "rabbit_password_hashing_sha256"
+    tags: tuple[str, ...] = ()
+    limits: Mapping[str, int] = {}
+
+    def key(self) -> Key:
+        """The name."""
+        return (self.name,)
+
+    def check(self) -> None:
+        """Known limits only."""
+        super().check()
+        check_limits(self.limits, frozenset({"max-connections", "max-channels"}))
+
+
+class Permission(Entry, frozen=True):
+    """What a user may do in a namespace: regular expressions over the names of queues and exchanges."""
+
+    kind: ClassVar[str] = "permission"
+    user: str
+    namespace: str
+    configure: str
+    write: str
+    read: str
+
+    def key(self) -> Key:
+        """Whose, and where."""
+        return (self.user, self.namespace)
+
+    def check(self) -> None:
+        """Whether the expressions are any."""
+        super().check()
+        for pattern in (self.configure, self.write, self.read):
+            check_pattern(pattern)
+
+
+class TopicPermission(Entry, frozen=True):
+    """What a user may do with the routing keys of a topic exchange."""
+
+    kind: ClassVar[str] = "topic-permission"
+    user: str
+    namespace: str
+    exchange: str
+    write: str
+    read: str
+
+    def key(self) -> Key:
+        """Whose, and where."""
+        return (self.user, self.namespace, self.exchange)
+
+    def check(self) -> None:
+        """Whether the expressions are any."""
+        for part in self.key()[:2]:
+            check_name(part)
+        for pattern in (self.write, self.read):
+            check_pattern(pattern)
+
+
+class Policy(Entry, frozen=True):
+    """Properties for all queues and exchanges whose names fit."""
+
+    kind: ClassVar[str] = "policy"
+    namespace: str
+    name: str
+    pattern: str
+    definition: Mapping[str, Any]
+    priority: int = 0
+    apply_to: ApplyTo = "all"
+    is_operators: bool = False
+    """Set by an operator: what it limits, others can only limit further."""
+
+    def key(self) -> Key:
+        """Operators have names of their own."""
+        return (self.namespace, self.name, "operator" if self.is_operators else "user")
+
+
+class Parameter(Entry, frozen=True):
+    """A value for some component, kept for it."""
+
+    kind: ClassVar[str] = "parameter"
+    namespace: str
+    """Empty: of no namespace."""
+    component: str
+    """Empty: a parameter of the whole."""
+    name: str
+    value: Any
+
+    def key(self) -> Key:
+        """Where, for whom, and its name."""
+        return (self.namespace, self.component, self.name)
+
+    def check(self) -> None:
+        """Its name, and its size."""
+        check_name(self.name)
+        check_value(self.value)
+
+
+KINDS: dict[str, type[Entry]] = {
+    kind.kind: kind for kind in (Namespace, User, Permission, TopicPermission, Policy, Parameter)
+}
+
+
+def check_name(name: str) -> None:
+    """Raises InvalidEntry."""
+    if not name or len(name.encode()) > NAME_BYTES_MAX:
+        raise InvalidEntry(f"a name has 1 to {NAME_BYTES_MAX} bytes")
+
+
+def check_pattern(pattern: str) -> None:
+    """Raises InvalidEntry."""
+    if len(pattern) > PATTERN_CHARACTERS_MAX:
+        raise InvalidEntry(f"a pattern has at most {PATTERN_CHARACTERS_MAX} characters")
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise InvalidEntry(f"{pattern!r} is not a regular expression: {error}") from None
+
+
+def check_limits(limits: Mapping[str, int], known: frozenset[str]) -> None:
+    """Raises InvalidEntry."""
+    for name in limits:
+        if name not in known:
+            raise InvalidEntry(f"there is no limit {name!r}")
+
+
+def check_value(value: Any) -> None:
+    """Raises InvalidEntry."""
+    try:
+        size = len(msgspec.msgpack.encode(value))
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        raise InvalidEntry("the value cannot be kept") from None
+    if size > VALUE_BYTES_MAX:
+        raise InvalidEntry(f"a value has at most {VALUE_BYTES_MAX} bytes")
