@@ -28,7 +28,7 @@ def announce(line):
     asyncio.get_running_loop().call_soon(storage.engine.fail, EngineFailed("fdatasync: input/output error"))
 
 configure_logging("info")
-sys.exit(run(resolve(Flags(listen=["http=127.0.0.1:0", "kafka=off"]), {}).settings, announce, storage))
+sys.exit(run(resolve(Flags(listen=["http=127.0.0.1:0", "kafka=off", "amqp=off"]), {}).settings, announce, storage))
 """
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
 
+from mainstem.protocols.amqp import adapter as amqp
+from mainstem.protocols.amqp.session import AmqpSettings
 from mainstem.protocols.http import adapter as http
 from mainstem.protocols.http.session import HttpSettings
 from mainstem.protocols.kafka import adapter as kafka
@@ -41,6 +43,10 @@ class Registration(msgspec.Struct, frozen=True):
     """Whether it can and may be served on these hosts with its settings. Raises ValueError."""
 
 
+def _connect_amqp(services: Services, settings: msgspec.Struct) -> OpenSession:
+    return amqp.AmqpAdapter(cast(AmqpSettings, settings), services.broker, services.operations).open_session
+
+
 def _connect_http(services: Services, settings: msgspec.Struct) -> OpenSession:
     return http.HttpAdapter(cast(HttpSettings, settings), services.broker, services.operations).open_session
 
@@ -53,9 +59,10 @@ REGISTERED: dict[str, Registration] = {
     registration.name: registration
     for registration in (
         Registration(kafka.NAME, (kafka.DEFAULT_PORT,), KafkaSettings, _connect_kafka, kafka.check_listening),
+        Registration(amqp.NAME, (amqp.DEFAULT_PORT,), AmqpSettings, _connect_amqp, amqp.check_listening),
         Registration(http.NAME, (http.DEFAULT_PORT,), HttpSettings, _connect_http, http.check_listening),
     )
 }
 
-PLANNED = frozenset({"amqp", "management", "mqtt", "pulsar", "rocketmq", "stomp"})
+PLANNED = frozenset({"management", "mqtt", "pulsar", "rocketmq", "stomp"})
 """Names that are spoken for: refused with a better word than "unknown"."""

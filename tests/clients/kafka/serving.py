@@ -33,7 +33,7 @@ class Broker:
         self.start()
 
     def start(self) -> None:
-        listen = ("--listen", f"kafka={self.address}", "--listen", "http=off")
+        listen = ("--listen", f"kafka={self.address}", "--listen", "http=off", "--listen", "amqp=off")
         self.program = Program(self._data_dir, *listen, *self._options)
         self.program.wait_ready()
 

@@ -81,7 +81,7 @@ def test_aiokafka(guarded: Broker, mechanism: str) -> None:
 
 
 def test_beyond_this_machine_it_refuses_to_start_without_a_user(tmp_path: Path) -> None:
-    program = Program(tmp_path / "data", "--listen", "kafka=0.0.0.0:0", "--listen", "http=off")
+    program = Program(tmp_path / "data", "--listen", "kafka=0.0.0.0:0", "--listen", "http=off", "--listen", "amqp=off")
     status, out, err = program.wait_end()
     assert (status, out) == (1, "")
     assert "kafka.anybody_from_anywhere=true" in err

@@ -9,12 +9,14 @@ import pytest
 
 from mainstem.model.errors import DirectoryLocked, EngineFailed, StorageFull
 from mainstem.server.lifecycle import Server, StartRefused
+from mainstem.server.registry import REGISTERED
 from mainstem.server.settings_resolution import resolve
 from mainstem.server.settings_sources import Flags
 from mainstem.transport.address import Address
 from tests.unit.server.fake_storage import FakeStorage
 
 PATIENCE_S = 10
+OTHERS_OFF = {f"MAINSTEM_LISTEN_{name.upper()}": "off" for name in REGISTERED if name != "http"}
 
 
 class Running:
@@ -24,7 +26,7 @@ class Running:
         self.storage = storage
         self.ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         flags = Flags(listen=listen, advertise=advertise, assignments=assignments)
-        self.server = Server(resolve(flags, {"MAINSTEM_LISTEN_KAFKA": "off"}).settings, self.ready.set_result, storage)
+        self.server = Server(resolve(flags, OTHERS_OFF).settings, self.ready.set_result, storage)
         self.task = asyncio.create_task(self.server.serve())
 
     def addresses(self) -> list[Address]:

@@ -33,7 +33,9 @@ def written(path: Path, text: str) -> str:
 
 def test_everything_has_a_default() -> None:
     found = resolved()
-    assert found.settings.listen == {"kafka": (Address("127.0.0.1", 9092),), "http": (Address("127.0.0.1", 8282),)}
+    assert found.settings.listen == {
+        name: tuple(Address("127.0.0.1", port) for port in known.default_ports) for name, known in REGISTERED.items()
+    }
     assert {setting.origin for setting in found.listed} == {"default"}
     assert [setting.key for setting in found.listed] == list(known_keys())
 
@@ -94,7 +96,7 @@ def test_listen_of_a_higher_source_replaces_the_lower() -> None:
 
 
 def test_with_every_listener_off_there_is_no_broker() -> None:
-    assert "every listener is off" in refused(listen=["http=off", "kafka=off"])
+    assert "every listener is off" in refused(listen=[f"{name}=off" for name in REGISTERED])
 
 
 def test_off_and_an_address_contradict() -> None:

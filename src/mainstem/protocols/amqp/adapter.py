@@ -1,0 +1,116 @@
+"""What the server registers for AMQP."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from mainstem.broker.broker import Broker
+from mainstem.protocols.amqp.handlers.connection import Connection
+from mainstem.protocols.amqp.handlers.node import Node, Spawn
+from mainstem.protocols.amqp.session import AmqpSession, AmqpSettings
+
+NAME = "amqp"
+DEFAULT_PORT = 5672
+
+
+class Listener(Protocol):
+    """One place where it listens."""
+
+    @property
+    def name(self) -> str:
+        """Of the protocol."""
+
+    @property
+    def address(self) -> Any:
+        """With a host."""
+
+
+class Operations(Protocol):
+    """What the server tells about itself."""
+
+    @property
+    def listeners(self) -> Sequence[Listener]:
+        """Where it listens."""
+
+    def version(self) -> str:
+        """Of this program."""
+
+
+class SettingsUnusable(ValueError):
+    """What was set cannot be served."""
+
+
+def read_password(settings: AmqpSettings) -> str | None:
+    """The first line of the password file; None without a user. Raises SettingsUnusable."""
+    if settings.user is None:
+        return None
+    if settings.password_file is None:
+        raise SettingsUnusable("amqp.user needs amqp.password_file")
+    try:
+        lines = Path(settings.password_file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsUnusable(f"amqp.password_file cannot be read: {error}") from None
+    if not lines or not lines[0]:
+        raise SettingsUnusable("amqp.password_file is empty")
+    return lines[0]
+
+
+def check_listening(settings: AmqpSettings, hosts: Iterable[str]) -> None:
+    """Whether it is safe to listen there. Raises SettingsUnusable."""
+    if settings.password_file is not None and settings.user is None:
+        raise SettingsUnusable("amqp.password_file needs amqp.user")
+    if settings.user is not None:
+        read_password(settings)
+        return
+    for host in hosts:
+        if not settings.anybody_from_anywhere and not is_loopback(host):
+            raise SettingsUnusable(
+                f"amqp would be open to anybody who reaches {host}: set amqp.user and amqp.password_file, "
+                "or amqp.anybody_from_anywhere=true"
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class AmqpAdapter:
+    """Opens a session per connection."""
+
+    def __init__(
+        self, settings: AmqpSettings, broker: Broker, operations: Operations, spawn: Spawn | None = None
+    ) -> None:
+        self._settings = settings
+        self._operations = operations
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.node = Node(
+            broker,
+            settings,
+            read_password(settings),
+            operations.version(),
+            spawn or self._spawn_task,
+            admits_guest=self._admits_guest,
+        )
+
+    def open_session(self, wake: Callable[[], None]) -> AmqpSession:
+        """For a new connection."""
+        return AmqpSession(wake, self._settings, lambda session: Connection(self.node, session))
+
+    def _admits_guest(self) -> bool:
+        """Who reaches us from elsewhere must not come in with a password that everybody knows."""
+        mine = [listener for listener in self._operations.listeners if listener.name == NAME]
+        return self._settings.anybody_from_anywhere or all(is_loopback(listener.address.host) for listener in mine)
+
+    def _spawn_task(self, work: Coroutine[Any, Any, None]) -> None:
+        # The loop itself holds tasks only weakly.
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,360 @@
+"""One channel: its methods to their handlers, its deliveries and their acknowledgements."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from mainstem.broker.queues import Message
+from mainstem.model.errors import MainstemError, StorageFull
+from mainstem.protocols.amqp.codec.framing import METHOD, encode_content, encode_frame
+from mainstem.protocols.amqp.codec.methods import BY_NAME, Method, encode_method
+from mainstem.protocols.amqp.errors import AmqpError, ChannelError, ConnectionError_, fail, precondition_failed
+from mainstem.protocols.amqp.handlers import basic, exchanges, queues, transactions
+from mainstem.protocols.amqp.handlers.publishing import Plan, Publisher
+
+if TYPE_CHECKING:
+    from mainstem.protocols.amqp.handlers.connection import Connection
+    from mainstem.protocols.amqp.handlers.consumers import ChannelConsumer
+
+log = logging.getLogger(__name__)
+
+Handler: TypeAlias = "Callable[[Channel, Method], Coroutine[Any, Any, None] | None]"
+Delivered: TypeAlias = "tuple[Holder, Message]"
+
+REPLIES_BYTES_MAX = 8 << 20
+"""Direct replies that may wait to be sent; more are dropped, as they are when nobody listens."""
+OUTPUT_BYTES_MAX = 256 << 10
+
+HANDLERS: dict[str, Handler] = {
+    **exchanges.METHODS,
+    **queues.METHODS,
+    **basic.METHODS,
+    **transactions.METHODS,
+}
+_IDS = {name: f"{signature.class_id:04x}{signature.method_id:04x}" for name, signature in BY_NAME.items()}
+PUBLISH, ACK, REJECT, NACK = (
+    bytes.fromhex(_IDS[name]) for name in ("basic.publish", "basic.ack", "basic.reject", "basic.nack")
+)
+
+
+class Holder:
+    """Who was given a message: a consumer, or basic.get."""
+
+    outstanding: int
+
+
+class Getter:
+    """basic.get: it has no room that could grow."""
+
+    def __init__(self) -> None:
+        self.outstanding = 0
+        self.prefetch = 0
+
+
+class Channel:
+    """The broker's side of one channel."""
+
+    def __init__(self, connection: Connection, number: int) -> None:
+        self.connection = connection
+        self.number = number
+        self.consumers: dict[str, ChannelConsumer] = {}
+        self.getter = Getter()
+        self.unacked: dict[int, tuple[Any, Message]] = {}
+        """Deliveries that wait for their acknowledgement, by tag, in the order in which they were made."""
+        self.next_tag = 1
+        self.prefetch = 0
+        """Of consumers to come."""
+        self.prefetch_all = 0
+        """Of all consumers together; 0: no limit."""
+        self.outstanding = 0
+        """Deliveries to consumers that wait for their acknowledgement."""
+        self.last_queue = ""
+        """Declared last: meant by an empty name."""
+        self.reply_name: str | None = None
+        self.reply_tag = ""
+        self.publisher = Publisher(self)
+        self.verdicts: list[tuple[str, list[tuple[int, tuple[Any, Message]]]]] | None = None
+        """In a transaction: what tx.commit will settle, with what is to be done."""
+        self.is_ended = False
+        self._settled: list[Message] = []
+        self._relieved: dict[ChannelConsumer, None] = {}
+        self._is_touched = False
+        self._deliveries: deque[tuple[int, float]] = deque()
+        """Since when: the first tag of a run, and its time."""
+
+    # Frames (codec.framing.ChannelPort) ------------------------------------------------------------------------------
+
+    def publish(self, method: bytes, properties: bytes, body: bytes) -> bool:
+        """A message."""
+        try:
+            self.publisher.publish(method, properties, body)
+        except AmqpError as error:
+            self.fail(error, PUBLISH)
+            return True
+        return False
+
+    def refuse_size(self, body_bytes: int) -> bool:
+        """Larger than allowed."""
+        limit = self.connection.session.settings.message_bytes_max
+        self.fail(ChannelError(406, f"message size {body_bytes} is larger than configured max size {limit}"), PUBLISH)
+        return True
+
+    def acknowledge(self, tag: int, bits: int) -> bool:
+        """basic.ack."""
+        entry = self.unacked.pop(tag, None) if not bits & 1 else None
+        if entry is None or self.verdicts is not None:
+            if entry is not None:
+                self.unacked[tag] = entry
+            return self._decide(tag, bool(bits & 1), "settle", ACK)
+        holder = entry[0]
+        self._settled.append(entry[1])
+        holder.outstanding -= 1
+        if holder is not self.getter:
+            self.outstanding -= 1
+            self._relieved[holder] = None
+        if not self._is_touched:
+            self._is_touched = True
+            self.connection.touched.append(self)
+        return False
+
+    def reject(self, tag: int, bits: int) -> bool:
+        """basic.reject."""
+        return self._decide(tag, False, "requeue" if bits & 1 else "reject", REJECT)
+
+    def nack(self, tag: int, bits: int) -> bool:
+        """basic.nack."""
+        return self._decide(tag, bool(bits & 1), "requeue" if bits & 2 else "reject", NACK)
+
+    # Acknowledgements ------------------------------------------------------------------------------------------------
+
+    def _decide(self, tag: int, multiple: bool, verdict: str, method: bytes) -> bool:
+        try:
+            taken = self.take(tag, multiple)
+        except AmqpError as error:
+            self.fail(error, method)
+            return True
+        if self.verdicts is not None:
+            self.verdicts.append((verdict, taken))
+        else:
+            self.carry_out(verdict, taken)
+        return False
+
+    def take(self, tag: int, multiple: bool) -> list[tuple[int, tuple[Any, Message]]]:
+        """Deliveries that are acknowledged, in the order in which they were made. Raises ChannelError."""
+        unacked = self.unacked
+        if not multiple:
+            entry = unacked.pop(tag, None)
+            if entry is None:
+                precondition_failed(f"unknown delivery tag {tag}")
+            return [(tag, entry)]
+        if tag == 0:
+            taken = list(unacked.items())
+            unacked.clear()
+            return taken
+        if tag not in unacked:
+            precondition_failed(f"unknown delivery tag {tag}")
+        taken = []
+        for known in unacked:
+            if known > tag:
+                break
+            taken.append((known, unacked[known]))
+        for known, _ in taken:
+            del unacked[known]
+        return taken
+
+    def carry_out(self, verdict: str, taken: list[tuple[int, tuple[Any, Message]]]) -> None:
+        """Do with deliveries what was said."""
+        messages = []
+        for _, (holder, message) in taken:
+            messages.append(message)
+            holder.outstanding -= 1
+            if holder is not self.getter:
+                self.outstanding -= 1
+                self._relieved[holder] = None
+        if verdict == "settle":
+            self._settled += messages
+        else:
+            self._settle()
+            if verdict == "requeue":
+                self.connection.queues.requeue(messages, failed=True)
+            else:
+                self.connection.queues.reject(messages)
+        self.touch()
+
+    def touch(self) -> None:
+        """There is something to do at the end of the pass."""
+        if not self._is_touched:
+            self._is_touched = True
+            self.connection.touched.append(self)
+
+    def pass_ended(self) -> None:
+        """Settle in one go what was acknowledged, and let those deliver who have room now."""
+        self._is_touched = False
+        if self.is_ended:
+            return
+        self.publisher.pass_ended()
+        self._settle()
+        if self._relieved:
+            relieved, self._relieved = self._relieved, {}
+            if self.prefetch_all:
+                relieved = dict.fromkeys(self.consumers.values())
+            for consumer in relieved:
+                if consumer.prefetch or self.prefetch_all:
+                    consumer.adjust()
+                    consumer.wake()
+
+    def _settle(self) -> None:
+        if self._settled:
+            settled, self._settled = self._settled, []
+            self.connection.queues.settle(settled)
+
+    # Deliveries ------------------------------------------------------------------------------------------------------
+
+    def delivered(self, consumer: ChannelConsumer, count: int) -> None:
+        """So many deliveries wait for their acknowledgement."""
+        self.outstanding += count
+        self._deliveries.append((self.next_tag - count, self.connection.now))
+        if self.prefetch_all:
+            for other in self.consumers.values():
+                if other is not consumer:
+                    other.adjust()
+
+    def room_left(self, consumer: ChannelConsumer) -> int | None:
+        """What all consumers together may still have; None: no limit.
+
+        Of several consumers on one queue only one has room at a time, because they are served at the same time.
+        """
+        if not self.prefetch_all or consumer.no_ack:
+            return None
+        left = self.prefetch_all - self.outstanding
+        rivals = [other for other in self.consumers.values() if other.queue is consumer.queue]
+        if len(rivals) > 1 and rivals[self.next_tag % len(rivals)] is not consumer:
+            return 0
+        return left if len(rivals) <= 1 else min(left, 1)
+
+    def output_room(self) -> int:
+        """Bytes that may be delivered before the output is full."""
+        return OUTPUT_BYTES_MAX - self.connection.session.output_bytes
+
+    def consumer_cancelled(self, consumer: ChannelConsumer) -> None:
+        """Its queue is gone; a client that understands is told."""
+        if self.consumers.pop(consumer.tag, None) is None:
+            return
+        session = self.connection.session
+        if "consumer_cancel_notify" in session.capabilities:
+            session.send(self.number, "basic.cancel", consumer_tag=consumer.tag, nowait=True)
+
+    def deliver_reply(self, plan: Plan, body: bytes) -> None:
+        """A direct reply: to the one who waits for it, past every queue."""
+        session = self.connection.session
+        if session.output_bytes > REPLIES_BYTES_MAX or session.is_output_paused:
+            return
+        method = encode_method(
+            "basic.deliver",
+            consumer_tag=self.reply_tag,
+            delivery_tag=self.next_tag,
+            exchange=plan.exchange,
+            routing_key=plan.routing_key,
+        )
+        self.next_tag += 1
+        content = encode_content(self.number, plan.properties, body, session.payload_bytes_max)
+        session.say(encode_frame(METHOD, self.number, method) + content)
+
+    def time_passed(self, now: float) -> None:
+        """Close the channel when a delivery was not acknowledged in time."""
+        runs = self._deliveries
+        if not self.unacked:
+            runs.clear()
+            return
+        oldest = next(iter(self.unacked))
+        while len(runs) > 1 and runs[1][0] <= oldest:
+            runs.popleft()
+        if not runs:
+            return
+        holder = self.unacked[oldest][0]
+        timeout_ms = getattr(holder, "timeout_ms", self.connection.session.settings.consumer_timeout_ms)
+        if runs[0][1] == 0.0:
+            runs[0] = (runs[0][0], now)
+        elif timeout_ms and (now - runs[0][1]) * 1000 > timeout_ms:
+            self.fail(
+                ChannelError(
+                    406,
+                    f"delivery acknowledgement on channel {self.number} timed out. Timeout value used: {timeout_ms} ms. "
+                    "This timeout value can be configured, see consumers doc guide to learn more",
+                ),
+                b"",
+            )
+
+    # Methods ---------------------------------------------------------------------------------------------------------
+
+    def method_received(self, method: Method) -> None:
+        """Deal with a method; what takes longer holds the session. Raises AmqpError."""
+        self.connection.pass_ended()
+        name = method.name
+        handler = HANDLERS.get(name)
+        if handler is None:
+            if name in ("basic.ack", "basic.nack", "basic.reject"):
+                fail(501, f"cannot decode {name}")
+            fail(503, "unimplemented method")
+        work = handler(self, method)
+        if inspect.iscoroutine(work):
+            self.connection.session.hold()
+            self.connection.owed += 1
+            self.connection.node.spawn(self._finish(work, method))
+
+    async def _finish(self, work: Coroutine[Any, Any, None], method: Method) -> None:
+        session = self.connection.session
+        payload = bytes.fromhex(_IDS[method.name])
+        try:
+            await work
+        except AmqpError as error:
+            self.fail(error, payload)
+        except StorageFull as error:
+            self.fail(ConnectionError_(506, f"the disk is full: {error}"), payload)
+        except MainstemError as error:
+            self.fail(ConnectionError_(541, str(error)), payload)
+        except Exception:
+            # Ours, met by this method: it costs its connection, not the broker.
+            log.exception("%s failed; its connection is closed", method.name)
+            self.fail(ConnectionError_(541, "unexpected error"), payload)
+        finally:
+            self.connection.owed -= 1
+            session.release()
+
+    def reply(self, name: str, **arguments: Any) -> None:
+        """Send a method on this channel."""
+        if not self.is_ended:
+            self.connection.session.send(self.number, name, **arguments)
+
+    def fail(self, error: AmqpError, payload: bytes) -> None:
+        """Close the channel, or the connection."""
+        if not self.is_ended:
+            self.connection.session.fail(error, self.number, payload)
+
+    def close(self, done: Callable[[], None]) -> None:
+        """Give everything back; called back when all that it acknowledged is durable."""
+        self.connection.forget(self)
+        self.end()
+        self.connection.when_durable(done)
+
+    def end(self) -> None:
+        """Give everything back."""
+        if self.is_ended:
+            return
+        self._settle()
+        self.is_ended = True
+        if self.reply_name is not None:
+            self.connection.node.reply_channels.pop(self.reply_name, None)
+        consumers, self.consumers = self.consumers, {}
+        for consumer in consumers.values():
+            consumer.queue.detach(consumer)
+        given = self.unacked
+        for _, taken in self.verdicts or ():
+            given.update(taken)
+        self.unacked = {}
+        if given:
+            self.connection.queues.requeue([given[tag][1] for tag in sorted(given)], failed=True)

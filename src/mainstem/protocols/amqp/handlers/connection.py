@@ -1,0 +1,204 @@
+"""One connection: who it is, where it works, what it owns."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mainstem.broker.queues import Queue
+from mainstem.broker.routes import Router
+from mainstem.model.errors import MainstemError
+from mainstem.protocols.amqp.codec.field_table import Table
+from mainstem.protocols.amqp.errors import not_allowed
+from mainstem.protocols.amqp.handlers.channel import Channel
+from mainstem.protocols.amqp.mapping.words import namespace_of
+from mainstem.protocols.amqp.session import AmqpSession
+
+if TYPE_CHECKING:
+    from mainstem.protocols.amqp.handlers.consumers import ChannelConsumer
+    from mainstem.protocols.amqp.handlers.node import Node
+    from mainstem.protocols.amqp.handlers.publishing import Plan
+
+log = logging.getLogger(__name__)
+
+OUTPUT_BYTES_MAX = 256 << 10
+"""With so much waiting to be sent, nothing more is delivered."""
+LOW_ON_DISK = "low on disk"
+
+
+class Connection:
+    """The broker's side of a session."""
+
+    def __init__(self, node: Node, session: AmqpSession) -> None:
+        self.node = node
+        self.session = session
+        self.queues = node.broker.queues
+        self.outbox = node.broker.queues.outbox
+        self.user = ""
+        self.host = ""
+        self.namespace = ""
+        self.router: Router
+        self.owed = 0
+        self.plans: dict[tuple[bytes, bytes], Plan] = {}
+        """What to do with a message, by its basic.publish and its properties."""
+        self.plans_generation = -1
+        self.has_room = True
+        """Whether deliveries may be sent."""
+        self.now = 0.0
+        self.touched: list[Channel] = []
+        """Channels with something to do at the end of the pass."""
+        self._channels: dict[Channel, None] = {}
+        self._published_bytes = 0
+        self.owned: list[Queue] = []
+        """Queues that nobody else may use, and that end with it."""
+        self.is_lost = False
+        self._is_waiting = False
+
+    # Handshake
+
+    def properties(self) -> Table:
+        """What the server says of itself."""
+        return self.node.server_properties()
+
+    def login(self, mechanism: str, response: bytes) -> None:
+        """Who it is. Raises LoginRefused."""
+        self.user = self.node.authenticate(mechanism, response)
+
+    def update_secret(self, secret: bytes) -> None:
+        """The password again. Raises LoginRefused."""
+        self.node.check_password(self.user, secret)
+
+    def open_host(self, name: str) -> None:
+        """The virtual host to work in."""
+        namespace = namespace_of(name)
+        if not self.node.has_namespace(namespace):
+            not_allowed(f"vhost {name} not found")
+        self.host = name
+        self.namespace = namespace
+        self.router = self.node.broker.routes.of(namespace)
+        self.node.connections[self] = None
+
+    # Channels
+
+    def open_channel(self, number: int) -> Channel:
+        """A new one."""
+        channel = Channel(self, number)
+        self._channels[channel] = None
+        return channel
+
+    def forget(self, channel: Channel) -> None:
+        """It has ended."""
+        self._channels.pop(channel, None)
+
+    def close(self, done: Callable[[], None]) -> None:
+        """End everything; called back when that is durable, the owned queues included."""
+        self._end_channels()
+        if not self.owned:
+            self.when_durable(done)
+            return
+
+        async def finish() -> None:
+            await self.delete_owned()
+            self.when_durable(done)
+
+        self.node.spawn(finish())
+
+    def lost(self) -> None:
+        """The peer is gone."""
+        if self.is_lost:
+            return
+        self.is_lost = True
+        self.node.connections.pop(self, None)
+        self._end_channels()
+        if self.owned:
+            self.node.spawn(self.delete_owned())
+
+    def _end_channels(self) -> None:
+        channels, self._channels = self._channels, {}
+        for channel in channels:
+            channel.end()
+
+    async def delete_owned(self) -> None:
+        """Let the queues go that end with the connection."""
+        owned, self.owned = self.owned, []
+        for queue in owned:
+            if not queue.is_gone:
+                try:
+                    await self.queues.delete(queue)
+                except MainstemError as error:
+                    log.warning("queue %s of a connection that ended stays: %s", queue.name, error)
+
+    def when_durable(self, done: Callable[[], None]) -> None:
+        """Call back when all that was said so far is stored. A failure ends the broker or is told to who published."""
+
+        def call(_: Any, error: BaseException | None) -> None:
+            self.owed -= 1
+            done()
+
+        self.owed += 1
+        self.outbox.when_durable(call, None)
+
+    # Flow
+
+    def pass_ended(self) -> None:
+        """All that had come was dealt with: settle and confirm in one go."""
+        touched, self.touched = self.touched, []
+        for channel in touched:
+            channel.pass_ended()
+        if self._published_bytes:
+            self.session.in_flight_bytes += self._published_bytes
+            self.owed += 1
+            self.outbox.when_durable(self._stored, self._published_bytes)
+            self._published_bytes = 0
+
+    def published(self, size: int) -> None:
+        """So many bytes were handed on."""
+        self._published_bytes += size
+
+    def _stored(self, size: int, error: BaseException | None) -> None:
+        self.owed -= 1
+        self.session.settled(size)
+
+    def wait_for_relief(self) -> None:
+        """The broker cannot take more: do not read until it can."""
+        if self._is_waiting:
+            return
+        self._is_waiting = True
+        self.session.hold()
+        if self.outbox.is_full:
+            self.session.block(LOW_ON_DISK)
+        self.outbox.when_relieved(self._relieved)
+
+    def _relieved(self) -> None:
+        self._is_waiting = False
+        self.session.block(None)
+        self.session.release()
+
+    def said(self) -> None:
+        """Something was delivered: stop while much of it waits."""
+        if self.has_room and self.session.output_bytes >= OUTPUT_BYTES_MAX:
+            self.output_paused()
+
+    def output_paused(self) -> None:
+        """Deliver nothing more."""
+        self.has_room = False
+        for consumer in self._consumers():
+            consumer.adjust()
+
+    def output_taken(self) -> None:
+        """There is room again."""
+        if not self.has_room:
+            self.has_room = True
+            for consumer in self._consumers():
+                consumer.adjust()
+                consumer.wake()
+
+    def time_passed(self, now: float) -> None:
+        """Look for deliveries that were not acknowledged in time."""
+        self.now = now
+        for channel in list(self._channels):
+            channel.time_passed(now)
+
+    def _consumers(self) -> list[ChannelConsumer]:
+        return [consumer for channel in self._channels for consumer in channel.consumers.values()]

@@ -1,0 +1,129 @@
+"""What all AMQP connections of a broker share."""
+
+from __future__ import annotations
+
+import hmac
+import os
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from mainstem.broker.broker import Broker
+from mainstem.broker.topics import DEFAULT_NAMESPACE
+from mainstem.protocols.amqp.codec.field_table import Field, Table, decode_table, text
+from mainstem.protocols.amqp.errors import AmqpError, fail
+from mainstem.protocols.amqp.mapping.envelope import Envelopes
+from mainstem.protocols.amqp.session import AmqpSettings, LoginRefused
+
+if TYPE_CHECKING:
+    from mainstem.protocols.amqp.handlers.channel import Channel
+    from mainstem.protocols.amqp.handlers.connection import Connection
+
+Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
+"""Runs a coroutine to its end, on the broker's thread."""
+
+GUEST = "guest"
+CAPABILITIES = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+    "direct_reply_to",
+)
+COMPATIBLE_VERSION = "4.2.0"
+"""The RabbitMQ whose behaviour this is: clients look at it to find out what they can ask for."""
+
+
+class Node:
+    """The broker, the settings, and who is connected."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        settings: AmqpSettings,
+        password: str | None,
+        version: str,
+        spawn: Spawn,
+        *,
+        admits_guest: Callable[[], bool] = lambda: True,
+        random: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self.broker = broker
+        self.settings = settings
+        self.spawn = spawn
+        self.envelopes = Envelopes()
+        self.connections: dict[Connection, None] = {}
+        self.reply_channels: dict[str, Channel] = {}
+        """Who listens for direct replies, by the name it was given for that."""
+        self._password = password
+        self._version = version
+        self._admits_guest = admits_guest
+        self._random = random
+        broker.queues.envelopes = self.envelopes
+
+    def has_namespace(self, namespace: str) -> bool:
+        """Whether there is such a virtual host."""
+        namespaces = getattr(self.broker, "namespaces", None)
+        return namespace == DEFAULT_NAMESPACE if namespaces is None else namespaces.find(namespace) is not None
+
+    def new_name(self, prefix: str) -> str:
+        """A name that nobody can guess."""
+        return f"{prefix}{self._random(16).hex()}"
+
+    def server_properties(self) -> Table:
+        """What clients are told of the server."""
+        return {
+            "capabilities": Field("table", {name: Field("bool", True) for name in CAPABILITIES}),
+            "cluster_name": text(self.broker.cluster_id),
+            "information": text(f"Mainstem {self._version}"),
+            "platform": text("Mainstem"),
+            "product": text("RabbitMQ"),
+            "version": text(COMPATIBLE_VERSION),
+        }
+
+    def authenticate(self, mechanism: str, response: bytes) -> str:
+        """The user. Raises LoginRefused, and AmqpError for what cannot be understood."""
+        if mechanism == "PLAIN":
+            user, password = _plain(response)
+        elif mechanism == "AMQPLAIN":
+            user, password = _amqplain(response)
+        else:
+            fail(503, f"unknown authentication mechanism '{mechanism}'")
+        self.check_password(user, password)
+        return user
+
+    def check_password(self, user: str, password: bytes) -> None:
+        """Whether it is that of the user. Raises LoginRefused."""
+        known = self._known_password(user)
+        # Compared in any case, so that the time tells nothing.
+        is_right = hmac.compare_digest(password, (known or "").encode())
+        if known is None or not is_right:
+            raise LoginRefused(f"user '{user}' - invalid credentials")
+
+    def _known_password(self, user: str) -> str | None:
+        if user == self.settings.user:
+            return self._password
+        return GUEST if user == GUEST and self._admits_guest() else None
+
+
+def _plain(response: bytes) -> tuple[str, bytes]:
+    """RFC 4616: who to act as, who it is, password; the first is not used."""
+    parts = response.split(b"\0")
+    if len(parts) != 3:
+        fail(502, "response 'invalid' is not a PLAIN response")
+    return parts[1].decode("utf-8", "replace"), parts[2]
+
+
+def _amqplain(response: bytes) -> tuple[str, bytes]:
+    """A field table without its length."""
+    try:
+        table = decode_table(response, 0, len(response))
+    except (AmqpError, IndexError):
+        fail(502, "response is not an AMQPLAIN response")
+    login, password = table.get("LOGIN"), table.get("PASSWORD")
+    if login is None or password is None or login.type != "longstr" or password.type != "longstr":
+        fail(502, "AMQPLAIN auth info is missing LOGIN or PASSWORD field")
+    return login.value.decode("utf-8", "replace"), password.value

@@ -1,0 +1,242 @@
+"""The methods of class queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mainstem.broker.errors import (
+    InvalidBinding,
+    InvalidQueue,
+    PropertiesDiffer,
+    QueueInUse,
+    QueueLocked,
+    QueueNotEmpty,
+    UnknownExchange,
+    UnknownQueue,
+)
+from mainstem.broker.queues import Queue, QueueProperties
+from mainstem.broker.routes import Destination, DestinationKind
+from mainstem.protocols.amqp.codec.methods import Method
+from mainstem.protocols.amqp.errors import (
+    access_refused,
+    not_found,
+    not_implemented,
+    precondition_failed,
+    resource_locked,
+)
+from mainstem.protocols.amqp.handlers.exchanges import check_not_default
+from mainstem.protocols.amqp.handlers.publishing import REPLY_TO
+from mainstem.protocols.amqp.mapping.arguments import (
+    NAME_PREFIX,
+    PREFIX_BYTES_MAX,
+    check_equivalent,
+    queue_properties,
+    queue_type,
+)
+from mainstem.protocols.amqp.mapping.values import plain_table
+from mainstem.protocols.amqp.mapping.words import exchange_words, inequivalent, plain_name, queue_words
+
+if TYPE_CHECKING:
+    from mainstem.protocols.amqp.handlers.channel import Channel
+
+SERVER_NAMED_PREFIX = "amq.gen-"
+
+
+def named(channel: Channel, name: str) -> str:
+    """The queue that is meant: an empty name means the one declared last. Raises ChannelError."""
+    if name:
+        return name
+    if not channel.last_queue:
+        not_found("no previously declared queue")
+    return channel.last_queue
+
+
+def find(channel: Channel, name: str) -> Queue:
+    """A queue that this connection may use. Raises ChannelError."""
+    connection = channel.connection
+    queue = connection.queues.find(connection.namespace, name)
+    if queue is None:
+        not_found(f"no {queue_words(name, connection.host)}")
+    check_access(channel, queue)
+    return queue
+
+
+def check_access(channel: Channel, queue: Queue) -> None:
+    """Whether no other connection has it to itself. Raises ChannelError."""
+    if queue.owner is not None and queue.owner is not channel.connection:
+        _refuse_access(channel, queue.name)
+
+
+def _refuse_access(channel: Channel, name: str) -> None:
+    resource_locked(
+        f"cannot obtain exclusive access to locked {queue_words(name, channel.connection.host)}. It could be originally "
+        "declared on another connection or the exclusive property value does not match that of the original declaration."
+    )
+
+
+async def declare(channel: Channel, method: Method) -> None:
+    """queue.declare."""
+    name = plain_name(method["queue"])
+    if name.startswith(REPLY_TO):
+        if name != REPLY_TO and name not in channel.connection.node.reply_channels:
+            not_found(f"no {queue_words(name, channel.connection.host)}")
+        counts = (0, 1)
+    elif method["passive"]:
+        name = named(channel, name)
+        queue = find(channel, name)
+        counts = (queue.ready_count, queue.consumer_count)
+    else:
+        queue = await _declare(channel, method, name)
+        name = queue.name
+        counts = (queue.ready_count, queue.consumer_count)
+    channel.last_queue = name
+    if not method["nowait"]:
+        channel.reply("queue.declare-ok", queue=name, message_count=counts[0], consumer_count=counts[1])
+
+
+async def _declare(channel: Channel, method: Method, name: str) -> Queue:
+    connection = channel.connection
+    arguments = dict(method["arguments"])
+    prefix = arguments.pop(NAME_PREFIX, None)
+    is_unnamed = not name
+    if is_unnamed:
+        kind = queue_type(arguments, queue_words(name, connection.host))
+        if kind != "classic":
+            precondition_failed(f"Cannot declare a server-named queue for type rabbit_{kind}_queue")
+        name = connection.node.new_name(_prefix(prefix))
+    words = queue_words(name, connection.host)
+    known = connection.queues.find(connection.namespace, name)
+    if known is None and name.startswith("amq.") and not is_unnamed:
+        access_refused(f"queue name '{name}' contains reserved prefix 'amq.*'")
+    target = arguments.get("x-dead-letter-exchange")
+    if target is not None and target.type != "longstr":
+        precondition_failed(f"invalid type '{target.type}' for arg 'x-dead-letter-exchange' in {words}")
+    exclusive = method["exclusive"]
+    wanted = queue_properties(
+        arguments,
+        words,
+        durable=method["durable"] and not exclusive,
+        exclusive=exclusive,
+        auto_delete=method["auto_delete"],
+        hidden=is_unnamed,
+    )
+    if known is not None:
+        return _redeclare(channel, known, wanted, words)
+    try:
+        queue = await connection.queues.declare(
+            connection.namespace, name, wanted, owner=connection if exclusive else None
+        )
+    except QueueLocked:
+        _refuse_access(channel, name)
+        raise
+    except PropertiesDiffer as difference:
+        precondition_failed(inequivalent(difference.field, words, difference.wanted, difference.present))
+    except InvalidQueue as error:
+        precondition_failed(str(error))
+    if exclusive:
+        connection.owned.append(queue)
+        if connection.is_lost:
+            await connection.delete_owned()
+    return queue
+
+
+def _redeclare(channel: Channel, known: Queue, wanted: QueueProperties, words: str) -> Queue:
+    if (known.owner is not None) != wanted.exclusive or known.owner not in (None, channel.connection):
+        _refuse_access(channel, known.name)
+    check_equivalent(known.properties, wanted, words)
+    known.used_ms = channel.connection.queues.now_ms()
+    return known
+
+
+def _prefix(field: object) -> str:
+    value = getattr(field, "value", None)
+    if not isinstance(value, bytes):
+        return SERVER_NAMED_PREFIX
+    prefix = plain_name(value.decode("utf-8", "replace"))
+    if len(value) > PREFIX_BYTES_MAX:
+        precondition_failed(f"Queue name prefix '{prefix}' exceeds the 64-byte limit")
+    return prefix
+
+
+async def bind(channel: Channel, method: Method) -> None:
+    """queue.bind."""
+    await _bind(channel, method, adding=True)
+    if not method["nowait"]:
+        channel.reply("queue.bind-ok")
+
+
+async def unbind(channel: Channel, method: Method) -> None:
+    """queue.unbind."""
+    await _bind(channel, method, adding=False)
+    channel.reply("queue.unbind-ok")
+
+
+async def _bind(channel: Channel, method: Method, *, adding: bool) -> None:
+    connection = channel.connection
+    router = connection.router
+    name = named(channel, plain_name(method["queue"]))
+    key = method["routing_key"]
+    if not method["queue"] and not key:
+        key = name
+    exchange = plain_name(method["exchange"])
+    if name.startswith(REPLY_TO):
+        access_refused("cannot bind or unbind to a volatile (direct reply-to) queue")
+    check_not_default(exchange)
+    queue = connection.queues.find(connection.namespace, name)
+    if queue is not None:
+        check_access(channel, queue)
+    destination = Destination(DestinationKind.QUEUE, name)
+    arguments = plain_table(method["arguments"])
+    try:
+        if adding:
+            if queue is None:
+                not_found(f"no {queue_words(name, connection.host)}")
+            await router.bind(exchange, destination, key, arguments, durable=queue.properties.is_lasting)
+        else:
+            await router.unbind(exchange, destination, key, arguments)
+    except UnknownExchange:
+        if adding:
+            not_found(f"no {exchange_words(exchange, connection.host)}")
+    except InvalidBinding as error:
+        precondition_failed(str(error))
+
+
+async def purge(channel: Channel, method: Method) -> None:
+    """queue.purge."""
+    queue = find(channel, named(channel, method["queue"]))
+    if queue.properties.kind == "stream":
+        words = queue_words(queue.name, channel.connection.host)
+        not_implemented(f"queue.purge not supported by stream queues {words}")
+    count = await channel.connection.queues.purge(queue)
+    if not method["nowait"]:
+        channel.reply("queue.purge-ok", message_count=count)
+
+
+async def delete(channel: Channel, method: Method) -> None:
+    """queue.delete."""
+    connection = channel.connection
+    name = plain_name(named(channel, method["queue"]))
+    queue = connection.queues.find(connection.namespace, name)
+    count = 0
+    if queue is not None:
+        check_access(channel, queue)
+        words = queue_words(name, connection.host)
+        try:
+            count = await connection.queues.delete(queue, if_unused=method["if_unused"], if_empty=method["if_empty"])
+        except QueueInUse:
+            precondition_failed(f"{words} in use")
+        except QueueNotEmpty:
+            precondition_failed(f"{words} not empty")
+        except UnknownQueue:
+            pass
+    if not method["nowait"]:
+        channel.reply("queue.delete-ok", message_count=count)
+
+
+METHODS = {
+    "queue.declare": declare,
+    "queue.bind": bind,
+    "queue.unbind": unbind,
+    "queue.purge": purge,
+    "queue.delete": delete,
+}

@@ -1,0 +1,218 @@
+"""An AMQP message <-> the headers of a record.
+
+    record header     holds
+    amqp              exchange, routing key and the property list, exactly as they came: what a consumer is given back
+    mainstem-ttl      the expiration, for the queue
+    NAME              each of the message's own headers, readable
+    amqp.PROPERTY     each property that is set, readable; and amqp.exchange, amqp.routing-key where an exchange was named
+
+The readable ones are for consumers that know topics and no AMQP; nothing here looks at them again. Messages that were not
+published by AMQP have no `amqp` header: what they have becomes headers and properties when they are delivered.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from mainstem.broker.queues import Message, deaths_of, decode_headers, encode_headers
+from mainstem.protocols.amqp.codec.field_table import Field, Table, encode_table
+from mainstem.protocols.amqp.codec.methods import encode_short_string
+from mainstem.protocols.amqp.codec.properties import Properties, decode_properties, encode_properties
+from mainstem.protocols.amqp.errors import AmqpError
+from mainstem.protocols.amqp.mapping.deaths import death_headers
+from mainstem.protocols.amqp.mapping.values import plain_table, readable
+
+AMQP_HEADER = "amqp"
+TTL_HEADER = "mainstem-ttl"
+KEY_HEADER = "mainstem-key"
+"""The key of the record, where a publisher wants one; and where a consumer is told of it."""
+RESERVED_PREFIXES = ("mainstem-", "amqp.")
+CACHED_MAX = 4_096
+CACHED_BYTES_MAX = 2_048
+"""Longer blocks are not remembered: each would be the only one of its kind."""
+
+_MARK = b"\x08amqp"
+"""How the header's name stands in a block: a zigzag length, then the name."""
+_LENGTH = struct.Struct(">I")
+
+
+class Envelope(NamedTuple):
+    """What is around the body of a message."""
+
+    exchange: str
+    routing_key: str
+    address: bytes
+    """Both, as they stand in basic.deliver."""
+    properties: bytes
+    """The property list."""
+    is_lasting: bool = True
+    """Whether it is the same for every message with these headers."""
+
+
+def seal(exchange: str, routing_key: str, properties: bytes, decoded: Properties, ttl_ms: int) -> bytes:
+    """The block of record headers of a message that is published."""
+    headers: list[tuple[str, bytes | None]] = []
+    for name, field in decoded.get("headers", {}).items():
+        if name != AMQP_HEADER and not name.startswith(RESERVED_PREFIXES):
+            headers.append((name.encode("utf-8", "replace").decode(), readable(field)))
+    if exchange:
+        headers.append(("amqp.exchange", exchange.encode("utf-8", "surrogateescape")))
+        headers.append(("amqp.routing-key", routing_key.encode("utf-8", "surrogateescape")))
+    for name, value in decoded.items():
+        if name not in ("headers", "delivery_mode"):
+            headers.append((f"amqp.{name.replace('_', '-')}", str(value).encode("utf-8", "surrogateescape")))
+    if ttl_ms >= 0:
+        headers.append((TTL_HEADER, str(ttl_ms).encode()))
+    headers.append((AMQP_HEADER, encode_short_string(exchange) + encode_short_string(routing_key) + properties))
+    return encode_headers(headers)
+
+
+class Envelopes:
+    """Opens envelopes, and addresses dead letters anew; remembers the last ones."""
+
+    def __init__(self) -> None:
+        self._opened: dict[bytes, Envelope] = {}
+
+    def open(self, message: Message) -> Envelope:
+        """Of a message on its way to a consumer."""
+        known = self._opened.get(message.headers)
+        return known if known is not None else self._open(message)
+
+    def _open(self, message: Message) -> Envelope:
+        block = message.headers
+        if _MARK not in block:
+            return self._foreign(message)
+        try:
+            envelope = self._read(block)
+        except (AmqpError, IndexError, UnicodeDecodeError):
+            return self._foreign(message)  # Somebody else has put an `amqp` header there.
+        if len(block) <= CACHED_BYTES_MAX:
+            if len(self._opened) >= CACHED_MAX:
+                self._opened.clear()
+            self._opened[block] = envelope
+        return envelope
+
+    def _read(self, block: bytes) -> Envelope:
+        content = dict(decode_headers(block)).get(AMQP_HEADER)
+        if content is None:
+            raise IndexError
+        key_at = 1 + content[0]
+        end = key_at + 1 + content[key_at]
+        address, properties = content[:end], content[end:]
+        decoded = decode_properties(properties)
+        deaths = deaths_of(block)
+        if deaths:
+            headers: Table = decoded.get("headers", {})
+            decoded["headers"] = dict(sorted((headers | death_headers(deaths)).items()))
+            properties = encode_properties(decoded)
+        exchange = content[1:key_at].decode("utf-8", "surrogateescape")
+        return Envelope(exchange, content[key_at + 1 : end].decode("utf-8", "surrogateescape"), address, properties)
+
+    def _foreign(self, message: Message) -> Envelope:
+        """Of a record: sent to the queue by its name, with its key and time among the headers."""
+        headers: Table = {}
+        for name, value in decode_headers(message.headers):
+            if len(name.encode()) > 255 or name == AMQP_HEADER or name.startswith("mainstem-"):
+                continue
+            headers[name] = Field("void", None) if value is None else Field("longstr", value)
+        if message.key is not None:
+            headers[KEY_HEADER] = Field("longstr", message.key)
+        deaths = deaths_of(message.headers)
+        if deaths:
+            headers |= death_headers(deaths)
+        properties: Properties = {"delivery_mode": 2}
+        if message.timestamp_ms >= 0:
+            headers["timestamp_in_ms"] = Field("long", message.timestamp_ms)
+            properties["timestamp"] = message.timestamp_ms // 1000
+        if headers:
+            properties["headers"] = headers
+        name = message.lane.queue.name
+        if deaths:
+            exchange, routing_key = "", deaths[0].routing_keys[0]
+        else:
+            exchange, routing_key = "", name
+        address = b"\0" + encode_short_string(routing_key)
+        return Envelope(exchange, routing_key, address, encode_properties(properties), is_lasting=False)
+
+    # What dead-lettering asks (broker.queues.Envelopes)
+
+    def exchange_of(self, message: Message) -> str:
+        """Where it was published."""
+        return self.open(message).exchange
+
+    def routing_key_of(self, message: Message) -> str:
+        """Under which key."""
+        return self.open(message).routing_key
+
+    def cc_of(self, message: Message) -> Sequence[str]:
+        """Under which further keys."""
+        return further_keys(self._table(message), "CC")
+
+    def headers_of(self, message: Message) -> Mapping[str, object]:
+        """Headers as routes look at them."""
+        return plain_table(self._table(message))
+
+    def properties_of(self, message: Message) -> Mapping[str, object]:
+        """Properties as routes look at them."""
+        return decode_properties(self.open(message).properties)
+
+    def re_routed(self, message: Message, exchange: str, routing_key: str) -> bytes:
+        """Its block, addressed anew; without a time to live, and without further keys when it got another one."""
+        block = [
+            header
+            for header in decode_headers(message.headers)
+            if header[0] not in (TTL_HEADER, "amqp.expiration", "amqp.exchange", "amqp.routing-key")
+        ]
+        stored = dict(block).get(AMQP_HEADER)
+        if stored is None:
+            return encode_headers(block)
+        key_at = 1 + stored[0]
+        end = key_at + 1 + stored[key_at]
+        properties = decode_properties(stored[end:])
+        properties.pop("expiration", None)
+        if "CC" in properties.get("headers", {}) and routing_key != self.routing_key_of(message):
+            del properties["headers"]["CC"]
+        content = encode_short_string(exchange) + encode_short_string(routing_key) + encode_properties(properties)
+        kept = [header for header in block if header[0] != AMQP_HEADER]
+        return encode_headers([*kept, (AMQP_HEADER, content)])
+
+    def _table(self, message: Message) -> Table:
+        headers: Table = decode_properties(self.open(message).properties).get("headers", {})
+        return headers
+
+
+def further_keys(headers: Table, name: str) -> list[str]:
+    """The routing keys in a CC or BCC header."""
+    field = headers.get(name)
+    if field is None or field.type != "array":
+        return []
+    return [entry.value.decode("utf-8", "surrogateescape") for entry in field.value if entry.type == "longstr"]
+
+
+def with_headers(properties: bytes, added: Mapping[str, Field]) -> bytes:
+    """A property list with further headers, without decoding it: they go behind those that are there."""
+    flags = int.from_bytes(properties[:2], "big")
+    position = 2
+    for flag in (1 << 15, 1 << 14):  # content type and content encoding stand before the headers
+        if flags & flag:
+            position += 1 + properties[position]
+    entries = encode_table(added)[4:]
+    if flags & (1 << 13):
+        (length,) = _LENGTH.unpack_from(properties, position)
+        end = position + 4 + length
+        table = properties[position + 4 : end]
+    else:
+        end = position
+        table = b""
+    return b"".join(
+        (
+            (flags | 1 << 13).to_bytes(2, "big"),
+            properties[2:position],
+            _LENGTH.pack(len(table) + len(entries)),
+            table,
+            entries,
+            properties[end:],
+        )
+    )

@@ -1,0 +1,64 @@
+"""What a session asks of the side that knows the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from mainstem.protocols.amqp.codec.field_table import Table
+from mainstem.protocols.amqp.codec.framing import ChannelPort
+from mainstem.protocols.amqp.codec.methods import Method
+
+
+class LoginRefused(Exception):
+    """The peer is not who it says, or may not come from there. The reason is for our log, not for the peer."""
+
+
+class Channel(ChannelPort, Protocol):
+    """One channel of a connection."""
+
+    def method_received(self, method: Method) -> None:
+        """Deal with a method; what takes longer holds the session until it is done. Raises AmqpError."""
+
+    def close(self, done: Callable[[], None]) -> None:
+        """Give back what it holds; called back when everything that it acknowledged is durable."""
+
+
+class Connection(Protocol):
+    """One connection."""
+
+    owed: int
+    """Answers that wait for the disk."""
+
+    def properties(self) -> Table:
+        """What the server says of itself."""
+
+    def login(self, mechanism: str, response: bytes) -> None:
+        """Who it is. Raises LoginRefused, AmqpError."""
+
+    def update_secret(self, secret: bytes) -> None:
+        """The password again. Raises LoginRefused."""
+
+    def open_host(self, name: str) -> None:
+        """The virtual host to work in. Raises AmqpError."""
+
+    def open_channel(self, number: int) -> Channel:
+        """A new channel."""
+
+    def close(self, done: Callable[[], None]) -> None:
+        """The same for the whole connection, with the queues that it owns alone."""
+
+    def lost(self) -> None:
+        """The peer is gone: give back everything."""
+
+    def pass_ended(self) -> None:
+        """All that had come was dealt with."""
+
+    def output_taken(self) -> None:
+        """What was said is on its way: there is room to say more, unless the peer does not read."""
+
+    def output_paused(self) -> None:
+        """Deliver nothing more."""
+
+    def time_passed(self, now: float) -> None:
+        """Deadlines of deliveries."""
