@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable
-from email.utils import formatdate
 from typing import Any
 
 from mainstem.broker.broker import Broker
 from mainstem.protocols.http.handlers.group_lag import GroupLag
 from mainstem.protocols.http.handlers.groups import GroupHandlers
-from mainstem.protocols.http.handlers.hosts import HostCheck, is_this_machine
 from mainstem.protocols.http.handlers.lag import LagMeter
 from mainstem.protocols.http.handlers.loop_delay import LoopDelay
 from mainstem.protocols.http.handlers.measurements import MeasurementHandlers
@@ -21,6 +19,8 @@ from mainstem.protocols.http.handlers.routes import Routes, Spawn
 from mainstem.protocols.http.handlers.stages import StageHandlers
 from mainstem.protocols.http.handlers.topics import TopicHandlers
 from mainstem.protocols.http.session import HttpSession, HttpSettings
+from mainstem.wire.http.dates import HttpDate
+from mainstem.wire.http.hosts import HostCheck, is_this_machine
 
 NAME = "http"
 DEFAULT_PORT = 8282
@@ -59,7 +59,7 @@ class HttpAdapter:
         node.announce(self.routes)
         check = HostCheck(self._listening, lambda: self._operations.advertised().get(NAME, []))
         self._handle = Routes(self.routes, spawn or self._spawn_task, check).handle
-        self._date = HttpDate()
+        self._date = HttpDate(time.time)
 
     def open_session(self, wake: Callable[[], None], peer: str = "") -> HttpSession:
         """For a new connection."""
@@ -73,19 +73,3 @@ class HttpAdapter:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-class HttpDate:
-    """The Date header (RFC 9110, 6.6.1), made anew once a second."""
-
-    def __init__(self) -> None:
-        self._second = -1
-        self._text = ""
-
-    def __call__(self) -> str:
-        """Now, as HTTP writes it."""
-        second = int(time.time())
-        if second != self._second:
-            self._second = second
-            self._text = formatdate(second, usegmt=True)
-        return self._text

@@ -18,65 +18,47 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mainstem.wire.http.errors import (
+    BodyTooLarge,
+    HeadTooLarge,
+    HttpError,
+    InvalidRequest,
+    MisdirectedRequest,
+    RequestTimeout,
+    UnsupportedVersion,
+)
+
+__all__ = [
+    "TYPE_PREFIX",
+    "BodyTooLarge",
+    "DiskFailure",
+    "HeadTooLarge",
+    "HttpError",
+    "InternalError",
+    "InvalidConfig",
+    "InvalidContent",
+    "InvalidParameter",
+    "InvalidPartitionCount",
+    "InvalidRequest",
+    "InvalidTopicName",
+    "MethodNotAllowed",
+    "MisdirectedRequest",
+    "OffsetOutOfRange",
+    "Overloaded",
+    "RequestTimeout",
+    "StorageFull",
+    "TopicExists",
+    "Unavailable",
+    "UnknownGroup",
+    "UnknownPartition",
+    "UnknownPath",
+    "UnknownTopic",
+    "UnsupportedMediaType",
+    "UnsupportedVersion",
+    "escape_pointer",
+]
+
 TYPE_PREFIX = "urn:mainstem:problem:"
-
-
-class HttpError(Exception):
-    """The request failed."""
-
-    status = 500
-    name = "internal-error"
-
-    @classmethod
-    def title(cls) -> str:
-        """The same for every occurrence."""
-        return (cls.__doc__ or cls.name).splitlines()[0].rstrip(".")
-
-    def headers(self) -> list[tuple[str, str]]:
-        """What the status obliges us to say beside the content."""
-        return []
-
-    def members(self) -> dict[str, str]:
-        """What a program can use, beside the sentence for its reader."""
-        return {}
-
-
-# About the bytes
-
-
-class InvalidRequest(HttpError):
-    """Not a request that can be understood."""
-
-    status = 400
-    name = "invalid-request"
-
-
-class RequestTimeout(HttpError):
-    """The rest of the request did not come in time."""
-
-    status = 408
-    name = "request-timeout"
-
-
-class BodyTooLarge(HttpError):
-    """More content than is taken."""
-
-    status = 413
-    name = "body-too-large"
-
-
-class HeadTooLarge(HttpError):
-    """Request line and headers are longer than is taken."""
-
-    status = 431
-    name = "head-too-large"
-
-
-class UnsupportedVersion(HttpError):
-    """Neither HTTP/1.1 nor HTTP/1.0."""
-
-    status = 505
-    name = "unsupported-version"
 
 
 # About where they were sent
@@ -102,13 +84,6 @@ class MethodNotAllowed(HttpError):
     def headers(self) -> list[tuple[str, str]]:
         """RFC 9110, 15.5.6: Allow must be sent."""
         return [("allow", ", ".join(self.allowed))]
-
-
-class MisdirectedRequest(HttpError):
-    """The request was meant for another host."""
-
-    status = 421
-    name = "misdirected-request"
 
 
 # About what they say

@@ -1,32 +1,15 @@
-"""The state machine of one HTTP connection: requests in, responses out, in order, one at a time.
-
-    state      what it means                             goes on to
-    IDLE       between requests                          RECEIVING, ANSWERING, ENDED
-    RECEIVING  part of a request has come                IDLE, ANSWERING, ENDED
-    ANSWERING  a request waits for its response          IDLE, ENDED
-    ENDED      nothing follows
-
-A client may send further requests before it has the first response; they wait in the codec, bounded by one read, because
-in ANSWERING no more input is wanted. Nor is the next request looked at while much output waits to be sent.
-"""
+"""The state machine of one HTTP connection is shared; here is how this adapter sets and words it."""
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
-from typing import TypeAlias
 
 import msgspec
 
-from mainstem.protocols.http.codec import HttpCodec, Request, Response, encode_error
-from mainstem.protocols.http.errors import HttpError, RequestTimeout
+from mainstem.protocols.http.codec import encode_error
+from mainstem.wire.http.session import Handle, HttpConnection, Respond
 
-OUTPUT_BYTES_STEP = 64 << 10
-"""With so much waiting to be sent, pipelined requests are left for later."""
-
-Respond: TypeAlias = Callable[[Response], None]
-Handle: TypeAlias = Callable[[Request, Respond], None]
-"""Deals with a request; calls back with the response, at once or later, exactly once."""
+__all__ = ["Handle", "HttpSession", "HttpSettings", "Respond"]
 
 
 class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,153 +25,10 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Listen beyond this machine, though HTTP knows no users; otherwise the broker does not start."""
 
 
-class State(enum.Enum):
-    """See the module's table."""
-
-    IDLE = "idle"
-    RECEIVING = "receiving"
-    ANSWERING = "answering"
-    ENDED = "ended"
-
-
-TRANSITIONS: dict[State, frozenset[State]] = {
-    State.IDLE: frozenset({State.RECEIVING, State.ANSWERING, State.ENDED}),
-    State.RECEIVING: frozenset({State.IDLE, State.ANSWERING, State.ENDED}),
-    State.ANSWERING: frozenset({State.IDLE, State.ENDED}),
-    State.ENDED: frozenset(),
-}
-
-
-class HttpSession:
+class HttpSession(HttpConnection):
     """One connection. `date` gives the text of the Date header, because a session has no clock."""
 
     def __init__(
         self, wake: Callable[[], None], settings: HttpSettings, handle: Handle, date: Callable[[], str]
     ) -> None:
-        self.input_wanted: int | None = 1
-        self._wake = wake
-        self._settings = settings
-        self._handle = handle
-        self._date = date
-        self._codec = HttpCodec(settings.head_bytes_max, settings.body_bytes_max)
-        self._state = State.IDLE
-        self._output: list[bytes] = []
-        self._output_bytes = 0
-        self._advancing = False
-        self._draining = False
-        self._deadline: float | None = None
-
-    @property
-    def finished(self) -> bool:
-        """All was said."""
-        return self._state is State.ENDED
-
-    @property
-    def busy(self) -> bool:
-        """A response is owed."""
-        return self._state is State.ANSWERING
-
-    def data_received(self, data: memoryview) -> int:
-        """Take all in, and answer what is complete."""
-        if data:
-            self._codec.feed(data)
-        self._advance()
-        return len(data)
-
-    def take_output(self) -> list[bytes]:
-        """Responses, in order."""
-        output, self._output, self._output_bytes = self._output, [], 0
-        return output
-
-    def input_ended(self) -> None:
-        """No more requests; one that waits is still answered."""
-        self._draining = True
-        if self._state is not State.ANSWERING and self._state is not State.ENDED:
-            self._codec.feed_end()
-            self._advance()
-
-    def output_paused(self) -> None:
-        """Nothing is pushed here."""
-
-    def output_resumed(self) -> None:
-        """Nothing is pushed here."""
-
-    def time_passed(self, now: float) -> None:
-        """A request that dribbles in holds a connection for as long as it likes; not here."""
-        if self._state is not State.RECEIVING:
-            self._deadline = None
-        elif self._deadline is None:
-            self._deadline = now + self._settings.request_timeout_ms / 1000
-        elif now >= self._deadline:
-            self._refuse(RequestTimeout("the request did not come in time"))
-            self._wake()
-
-    def drain(self) -> None:
-        """Finish the request that has begun, if one has; its response says that it is the last."""
-        self._draining = True
-        if self._state is State.IDLE:
-            self._enter(State.ENDED)
-
-    def closed(self) -> None:
-        """Whoever still has a response for us may keep it."""
-        if self._state is not State.ENDED:
-            self._enter(State.ENDED)
-
-    # -----------------------------------------------------------------------------------------------------------------
-
-    def _enter(self, state: State) -> None:
-        assert state in TRANSITIONS[self._state], f"{self._state} -> {state}"
-        self._state = state
-
-    def _advance(self) -> None:
-        self._advancing = True
-        try:
-            while self._state is not State.ENDED and self._output_bytes < OUTPUT_BYTES_STEP:
-                if not self._take_request():
-                    return
-        except HttpError as error:
-            self._refuse(error)
-            return
-        finally:
-            self._advancing = False
-        self.input_wanted = 0
-
-    def _take_request(self) -> bool:
-        """Decode one request and hand it on; whether to go on with the next."""
-        request = self._codec.decode_request()
-        if isinstance(request, Request):
-            self.input_wanted = None
-            self._enter(State.ANSWERING)
-            self._deadline = None
-            self._handle(request, self._respond)
-            return self._state is not State.ANSWERING
-        if request == "ended":
-            self._enter(State.ENDED)
-            return False
-        self._say([self._codec.encode_continue()])
-        self.input_wanted = 1
-        state = State.RECEIVING if self._codec.has_begun else State.IDLE
-        if state is not self._state:
-            self._enter(state)
-        return False
-
-    def _respond(self, response: Response) -> None:
-        if self._state is State.ENDED:
-            return  # The peer has gone in the meantime.
-        assert self._state is State.ANSWERING, "answered twice"
-        self._say(self._codec.encode_response(response, self._date(), close=self._draining))
-        self._enter(State.IDLE if self._codec.begin_next() and not self._draining else State.ENDED)
-        self.input_wanted = 0
-        if not self._advancing:
-            self._wake()
-
-    def _refuse(self, error: HttpError) -> None:
-        """Answer what cannot be served, and end: where the next request would begin is no longer known."""
-        self._say(self._codec.encode_response(encode_error(error), self._date(), close=True))
-        self._enter(State.ENDED)
-
-    def _say(self, parts: list[bytes]) -> None:
-        for part in parts:
-            if part:
-                self._output.append(part)
-                self._output_bytes += len(part)
+        super().__init__(wake, settings, handle, date, encode_error)

@@ -4,7 +4,7 @@ import pytest
 
 from mainstem.protocols.http.codec import Request
 from mainstem.protocols.http.errors import MisdirectedRequest
-from mainstem.protocols.http.handlers.hosts import HostCheck, host_of
+from mainstem.wire.http.hosts import HostCheck, host_of
 from tests.unit.protocols.http.http_client import Client, with_client
 
 

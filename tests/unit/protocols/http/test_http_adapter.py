@@ -1,13 +1,14 @@
 """The adapter with its real clock."""
 
+import time
 from email.utils import parsedate_to_datetime
 
-from mainstem.protocols.http.adapter import HttpDate
+from mainstem.wire.http.dates import HttpDate
 from tests.unit.protocols.http.http_client import Client, with_client
 
 
 def test_the_date_is_one_that_http_knows() -> None:
-    date = HttpDate()
+    date = HttpDate(time.time)
     assert parsedate_to_datetime(date()).tzname() == "UTC"
     assert date() == date()
 

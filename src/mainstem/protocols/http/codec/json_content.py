@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from mainstem.protocols.http.codec.messages import JSON, PROBLEM, Request, Response
 from mainstem.protocols.http.errors import (
     TYPE_PREFIX,
     HttpError,
@@ -16,6 +15,7 @@ from mainstem.protocols.http.errors import (
     UnsupportedMediaType,
     escape_pointer,
 )
+from mainstem.wire.http.messages import JSON, PROBLEM, Request, Response
 
 _PLACE = re.compile(r"(.*) - at `\$(.*)`", re.DOTALL)
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]")

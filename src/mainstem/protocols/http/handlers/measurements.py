@@ -14,13 +14,13 @@ from mainstem.broker.log import Answer, Edge
 from mainstem.model.errors import MainstemError
 from mainstem.protocols.http.codec import Response
 from mainstem.protocols.http.codec.exposition import encode_family
-from mainstem.protocols.http.codec.messages import TEXT
 from mainstem.protocols.http.handlers.group_lag import GroupLag, TotalLag
 from mainstem.protocols.http.handlers.loop_delay import LoopDelay
 from mainstem.protocols.http.handlers.operations import Operations
 from mainstem.protocols.http.handlers.pace import Pace
 from mainstem.protocols.http.handlers.routes import Call, Route, Text
 from mainstem.protocols.http.mapping.group_documents import group_names, group_of
+from mainstem.wire.http.messages import TEXT
 
 OK = 200
 GROUP_SERIES_MAX = 1_000

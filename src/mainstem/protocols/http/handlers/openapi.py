@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from mainstem.protocols.http.codec import Problem
-from mainstem.protocols.http.codec.messages import JSON, PROBLEM
 from mainstem.protocols.http.errors import (
     TYPE_PREFIX,
     HttpError,
@@ -19,6 +18,7 @@ from mainstem.protocols.http.errors import (
     UnsupportedMediaType,
 )
 from mainstem.protocols.http.handlers.routes import Route, Text
+from mainstem.wire.http.messages import JSON, PROBLEM
 
 OPENAPI = "3.1.0"
 REFERENCE = "#/components/schemas/{name}"

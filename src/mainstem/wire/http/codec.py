@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 import h11
 
-from mainstem.protocols.http.codec.messages import Request, Response
-from mainstem.protocols.http.errors import BodyTooLarge, HeadTooLarge, InvalidRequest, UnsupportedVersion
+from mainstem.wire.http.errors import BodyTooLarge, HeadTooLarge, InvalidRequest, UnsupportedVersion
+from mainstem.wire.http.messages import Request, Response
 
 HEAD_TOO_LARGE = 431
 NO_CONTENT = 204

@@ -10,8 +10,8 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Collection
 
-from mainstem.protocols.http.codec import Request
-from mainstem.protocols.http.errors import MisdirectedRequest
+from mainstem.wire.http.errors import MisdirectedRequest
+from mainstem.wire.http.messages import Request
 
 
 class HostCheck:
@@ -30,7 +30,7 @@ class HostCheck:
             return
         host = host_of(request.header(b"host") or "")
         if host and host not in self._known and not is_this_machine(host):
-            raise MisdirectedRequest(f"{host} is not served here; advertise.http can name it")
+            raise MisdirectedRequest(f"{host} is not served here; the advertise setting can name it")
 
     def _find_known(self) -> frozenset[str]:
         """Names that are served, or none: then all are."""
