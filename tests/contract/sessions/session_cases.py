@@ -8,7 +8,7 @@ from mainstem.protocols.http.handlers.operations import OperationsHandlers
 from mainstem.protocols.http.handlers.routes import Routes
 from mainstem.protocols.http.session import Handle, HttpSession, HttpSettings, Respond
 from mainstem.transport.session import Session, Wake
-from tests.contract.sessions import kafka_case
+from tests.contract.sessions import amqp_case, kafka_case
 from tests.unit.protocols.http.fixed_operations import FixedOperations
 
 
@@ -20,13 +20,15 @@ class Case(NamedTuple):
     settle: Callable[[], None]
     """Completes the answers that come later."""
     conversation: bytes
-    """Complete requests, several of them, after which the session goes on waiting."""
+    """Complete requests, several of them, after which the session goes on waiting; they can be said again and again."""
     oversize: tuple[bytes, ...]
     """Beginnings that announce, or are, more than the session takes."""
     input_bytes_max: int
     """The session never wants more than this at once."""
     refuses_in_silence: bool = False
     """Whether the protocol has no words for what is too large, and closes."""
+    opening: bytes = b""
+    """What is said once, before the conversation."""
 
 
 def http_routes() -> Routes:
@@ -91,4 +93,14 @@ def cases() -> Iterator[Case]:
             kafka_case.OVERSIZE,
             input_bytes_max=4 + kafka_case.SETTINGS.request_bytes_max,
             refuses_in_silence=True,
+        )
+    for name, stub in (("amqp", amqp_case.StubBroker()), ("amqp, answered later", amqp_case.LateBroker())):
+        yield Case(
+            name,
+            stub.open,
+            stub.settle,
+            amqp_case.CONVERSATION,
+            amqp_case.OVERSIZE,
+            input_bytes_max=8 + amqp_case.SETTINGS.frame_bytes_max,
+            opening=amqp_case.OPENING,
         )

@@ -136,6 +136,7 @@ class FrameReader:
                     stop = self._sink.method_received(number, buffer[start:end])
             else:
                 stop = self._read_frame(kind, number, buffer[start:end])
+                payload_bytes_max = self.payload_bytes_max  # Negotiated just now, perhaps.
             if stop:
                 return self._stop(buffer, position)
         self.wanted = FRAME_BYTES_MIN

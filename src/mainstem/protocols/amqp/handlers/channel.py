@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections import deque
@@ -29,6 +30,7 @@ REPLIES_BYTES_MAX = 8 << 20
 """Direct replies that may wait to be sent; more are dropped, as they are when nobody listens."""
 OUTPUT_BYTES_MAX = 256 << 10
 
+LOOKS_AT_MESSAGES = frozenset({"basic.get", "queue.declare", "queue.purge", "queue.delete"})
 HANDLERS: dict[str, Handler] = {
     **exchanges.METHODS,
     **queues.METHODS,
@@ -300,11 +302,23 @@ class Channel:
             if name in ("basic.ack", "basic.nack", "basic.reject"):
                 fail(501, f"cannot decode {name}")
             fail(503, "unimplemented method")
-        work = handler(self, method)
+        work = self._later(handler, method) if self._is_to_wait(name) else handler(self, method)
         if inspect.iscoroutine(work):
             self.connection.session.hold()
             self.connection.owed += 1
             self.connection.node.spawn(self._finish(work, method))
+
+    def _is_to_wait(self, name: str) -> bool:
+        """Whether the method looks at queues to which this connection has published something that is not there yet."""
+        return name in LOOKS_AT_MESSAGES and self.connection.session.in_flight_bytes > 0
+
+    async def _later(self, handler: Handler, method: Method) -> None:
+        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.connection.when_durable(lambda: stored.set_result(None))
+        await stored
+        work = handler(self, method)
+        if work is not None:
+            await work
 
     async def _finish(self, work: Coroutine[Any, Any, None], method: Method) -> None:
         session = self.connection.session
