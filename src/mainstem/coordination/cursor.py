@@ -135,12 +135,12 @@ class Cursor:
             self._changed_pages.add(offset >> PAGE_BITS)
 
     def seek(self, offset: int) -> None:
-        """Everything below is done, everything from there on is not."""
+        """Everything below is done, everything from there on is not. How often that was tried is still known."""
         self.done.clear()
         self._changed_pages.update(self.settled.pages)
         self._changed_pages.update(offset >> PAGE_BITS for offset in self.counts)
         self.settled = PagedOffsets()
-        self.counts.clear()
+        self.counts = {tried: counts for tried, counts in self.counts.items() if tried >= offset}
         self._floor, self._is_moved = offset, True
 
     def raise_floor(self, floor: int) -> None:

@@ -13,6 +13,7 @@ from mainstem.broker.queues.dead_lettering import (
 from mainstem.broker.queues.outbox import HOLD, REFUSED, TAKEN, Outbox, Put
 from mainstem.broker.queues.queue import Queue
 from mainstem.broker.queues.queues import Queues
+from mainstem.broker.queues.streams import StreamStart
 from mainstem.coordination.queue.message import Message
 from mainstem.coordination.queue.names import queue_name_of, topic_name_of
 from mainstem.coordination.queue.properties import DeadLetterTarget, QueueProperties
@@ -35,6 +36,7 @@ __all__ = [
     "QueueProperties",
     "Queues",
     "Reason",
+    "StreamStart",
     "deaths_of",
     "decode_headers",
     "decode_origin",

@@ -168,7 +168,7 @@ class DeadLettering:
     def letters(self, message: Message, reason: Reason, error: str = "") -> list[Put]:
         """What is to be published in place of this message; nothing where its queue names no target."""
         queue: Queue = message.lane.queue
-        target = queue.properties.dead_letter
+        target = queue.rules.dead_letter
         if target is None:
             return []
         envelopes = self.envelopes

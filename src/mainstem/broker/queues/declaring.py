@@ -148,7 +148,9 @@ class Declaring:
     def log_config(self, queue: Queue) -> LogConfig:
         """What the logs of a queue promise, with what was configured since."""
         topic = None if queue.topic_name is None else self._topics.named(queue.namespace).get(queue.topic_name)
-        configs = topic_configs(queue.properties) if topic is None else dict(topic.configs)
+        configs = topic_configs(queue.rules)
+        if topic is not None and queue.properties.kind != "stream":
+            configs |= topic.configs
         return queue_log_config(queue.properties, configs)
 
     # Going

@@ -6,12 +6,17 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from mainstem.broker.queues.consumers import Consumer, Rota
+from mainstem.broker.queues.keyed import KeyedDealing
+from mainstem.broker.queues.leases import Leases
+from mainstem.coordination.errors import QueueBusy
 from mainstem.coordination.queue.lane import Lane
 from mainstem.coordination.queue.message import Message
 from mainstem.coordination.queue.properties import QueueProperties
+from mainstem.coordination.queue.records import ttl_of
 
 if TYPE_CHECKING:
     from mainstem.broker.queues.queues import Queues
+    from mainstem.broker.queues.streams import StreamReader
 
 QueueLane: TypeAlias = "Lane[Queue]"
 
@@ -31,9 +36,35 @@ class Queue:
     """One queue. Made by `Queues`."""
 
     __slots__ = (
-        "_expired", "_getters", "_home", "_is_dispatching", "_turn", "consumers", "had_consumers", "has_ttl",
-        "incoming", "is_borrowed", "is_gone", "is_limited", "is_paused", "is_plain", "lanes", "logs", "lost", "may_expire",
-        "name", "namespace", "owner", "properties", "topic_name", "used_ms", "window_max",
+        "_expired",
+        "_getters",
+        "_home",
+        "_is_dispatching",
+        "_keyed",
+        "_leases",
+        "_turn",
+        "consumers",
+        "had_consumers",
+        "has_ttl",
+        "incoming",
+        "is_borrowed",
+        "is_gone",
+        "is_limited",
+        "is_paused",
+        "is_plain",
+        "lanes",
+        "logs",
+        "lost",
+        "may_expire",
+        "name",
+        "namespace",
+        "owner",
+        "properties",
+        "readers",
+        "rules",
+        "topic_name",
+        "used_ms",
+        "window_max",
     )  # fmt: skip
 
     def __init__(
@@ -52,6 +83,9 @@ class Queue:
         self.namespace = namespace
         self.name = name
         self.properties = properties
+        """As declared."""
+        self.rules = properties
+        """In force: what was declared, and what policies add to it."""
         self.logs = logs
         self.topic_name = topic_name
         """As clients that know topics see it; None: they do not."""
@@ -67,11 +101,11 @@ class Queue:
         self.had_consumers = False
         self.is_gone = False
         self.is_paused = False
-        self.window_max = WINDOW_MESSAGES_IDLE
-        self.has_ttl = properties.message_ttl_ms is not None
-        self.may_expire = self.has_ttl
+        self.window_max = 0 if properties.kind == "stream" else WINDOW_MESSAGES_IDLE
+        self.has_ttl = False
+        self.may_expire = False
         """Whether there was ever a message that expires."""
-        self.is_limited = properties.length_max is not None or properties.bytes_max is not None
+        self.is_limited = False
         self.incoming = 0
         """Of a limited queue: messages that are being published."""
         self.lost = 0
@@ -81,6 +115,12 @@ class Queue:
         self._is_dispatching = False
         self._getters: list[Callable[[Message | None], None]] = []
         self._expired: list[Message] = []
+        self.readers: dict[Consumer, StreamReader] | None = {} if properties.kind == "stream" else None
+        """Of a stream: how far each consumer is."""
+        self._keyed = KeyedDealing() if properties.ordering == "key" else None
+        self._leases = None if properties.lease_ms is None else Leases(home, self, properties.lease_ms)
+
+        self._apply(home.rules_for(namespace, name, properties))
 
     def __repr__(self) -> str:
         return f"<queue {self.name} of {self.namespace}>"
@@ -91,6 +131,8 @@ class Queue:
     def ready_count(self) -> int:
         """Messages that wait."""
         self.open()
+        if self.readers is not None:
+            return self._home.stream_count(self)
         return sum([lane.ready_count for lane in self.lanes])
 
     @property
@@ -123,7 +165,7 @@ class Queue:
 
     def expiry(self, now_ms: int, ttl_ms: int) -> int:
         """When a message of this age expires: by its own time to live (-1: none) or the queue's, whichever is shorter."""
-        mine = self.properties.message_ttl_ms
+        mine = self.rules.message_ttl_ms
         if mine is not None and (ttl_ms < 0 or mine < ttl_ms):
             ttl_ms = mine
         if ttl_ms < 0:
@@ -131,15 +173,34 @@ class Queue:
         self.may_expire = True
         return max(now_ms + ttl_ms, 1)
 
+    # Rules
+
+    def set_rules(self, rules: QueueProperties) -> None:
+        """Other rules are in force from now on, for the messages that wait too."""
+        if rules == self.rules:
+            return
+        self._apply(rules)
+        for lane in self.lanes:
+            for message in lane.ready:
+                message.expires_ms = self.expiry(message.timestamp_ms, ttl_of(message.headers))
+        self._home.rules_changed(self)
+
+    def _apply(self, rules: QueueProperties) -> None:
+        self.rules = rules
+        self.has_ttl = rules.message_ttl_ms is not None
+        self.may_expire = self.may_expire or self.has_ttl
+        has_limit = rules.length_max is not None or rules.bytes_max is not None
+        self.is_limited = has_limit and self.properties.kind != "stream"
+
     # Limits
 
     def admit(self, headers: bytes, value: bytes | memoryview, key: bytes | None) -> int:
         """Whether a limited queue takes one more message."""
-        if self.properties.overflow != "drop-head" and self.is_over(self.incoming, 1):
-            if self.properties.overflow == "back-pressure":
+        if self.rules.overflow != "drop-head" and self.is_over(self.incoming, 1):
+            if self.rules.overflow == "back-pressure":
                 self.incoming += 1
                 return HOLD
-            if self.properties.overflow == "reject-publish-dlx":
+            if self.rules.overflow == "reject-publish-dlx":
                 self._home.bury_refused(self, headers, value, key)
             return REFUSED
         self.incoming += 1
@@ -152,15 +213,15 @@ class Queue:
 
     def returned(self) -> None:
         """Messages were given back."""
-        if self.is_limited and self.properties.overflow == "drop-head" and self.is_over():
+        if self.is_limited and self.rules.overflow == "drop-head" and self.is_over():
             self._home.arrived(self)
 
     def is_over(self, incoming: int = 0, more: int = 0) -> bool:
         """Whether there are more messages than allowed, counting these."""
-        properties = self.properties
-        if properties.length_max is not None and self.ready_count + incoming + more > properties.length_max:
+        rules = self.rules
+        if rules.length_max is not None and self.ready_count + incoming + more > rules.length_max:
             return True
-        return properties.bytes_max is not None and self.ready_bytes + more > properties.bytes_max
+        return rules.bytes_max is not None and self.ready_bytes + more > rules.bytes_max
 
     @property
     def ready_bytes(self) -> int:
@@ -177,18 +238,27 @@ class Queue:
 
     def attach(self, consumer: Consumer) -> None:
         """Begin to serve; not before the end of this turn. Raises QueueBusy."""
+        if self.properties.ordering == "exclusive" and self.consumers.all:
+            raise QueueBusy(f"queue {self.name} serves one consumer alone")
         self.consumers.add(consumer)
         self.had_consumers = True
-        self.window_max = WINDOW_MESSAGES_MAX
         self.open()
+        if self.readers is not None:
+            self.readers[consumer] = self._home.read_stream(self, consumer)
+        else:
+            self.window_max = WINDOW_MESSAGES_MAX
         self.wake()
 
     def detach(self, consumer: Consumer) -> None:
         """Serve no more. What it has not settled stays given out: it is settled, or given back, by whoever has it."""
+        if self.readers is not None:
+            reader = self.readers.pop(consumer, None)
+            if reader is not None:
+                reader.is_gone = True
         if self.consumers.remove(consumer):
             self.used_ms = self._home.now_ms()
             if not self.consumers.all:
-                self.window_max = WINDOW_MESSAGES_IDLE
+                self.window_max = 0 if self.readers is not None else WINDOW_MESSAGES_IDLE
                 self._home.unused(self)
             self.wake()
 
@@ -228,6 +298,11 @@ class Queue:
         """Give out what can be."""
         if self._is_dispatching or self.is_gone:
             return
+        if self.readers is not None:
+            for reader in list(self.readers.values()):
+                if not self.is_paused:
+                    reader.feed()
+            return
         self._is_dispatching = True
         try:
             if self._getters:
@@ -244,6 +319,8 @@ class Queue:
 
     def _serve(self, able: Sequence[Consumer]) -> bool:
         """One round; answers whether anything was given out."""
+        if self._keyed is not None:
+            return self._keyed.deal(self, able)
         if len(able) == 1:
             consumer = able[0]
             taken = self._take(consumer.room, _bytes_of(consumer))
@@ -296,6 +373,10 @@ class Queue:
 
     def _take_from(self, lane: QueueLane, count: int, size: int) -> list[Message]:
         ready, unsettled = lane.ready, lane.unsettled
+        if ready and ready[-1].offset >= lane.reserve_at:
+            self._home.reserve(lane)
+            if ready[-1].offset >= lane.reserved:
+                count = min(count, sum([message.offset < lane.reserved for message in ready]))
         now_ms = self._home.now_ms() if self.may_expire else 0
         taken: list[Message] = []
         left = size
@@ -311,7 +392,21 @@ class Queue:
             taken.append(message)
             count -= 1
         lane.ready_bytes -= size - left
+        if taken and taken[-1].offset >= lane.given_out:
+            lane.given_out = taken[-1].offset + 1
+        if self._leases is not None:
+            self._leases.begin(taken)
         return taken
+
+    def take_first(self, lane: QueueLane) -> Message | None:
+        """The first message of a lane that has not expired: given out from now on."""
+        taken = self._take_from(lane, 1, NO_LIMIT)
+        return taken[0] if taken else None
+
+    def renew(self, messages: Iterable[Message]) -> None:
+        """They are worked on for longer: their leases begin anew."""
+        if self._leases is not None:
+            self._leases.begin(messages)
 
     def _serve_getters(self) -> None:
         getters, self._getters = self._getters, []

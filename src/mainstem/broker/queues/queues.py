@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mainstem.broker.clock import Clock
+from mainstem.broker.queues.consumers import Consumer
 from mainstem.broker.queues.dead_lettering import DeadLettering, Envelopes
 from mainstem.broker.queues.declaring import Declaring
 from mainstem.broker.queues.outbox import Outbox
@@ -21,11 +22,13 @@ from mainstem.broker.queues.reading import Reader
 from mainstem.broker.queues.rewinding import Rewinding
 from mainstem.broker.queues.settling import Settling
 from mainstem.broker.queues.stored import StoredQueues
+from mainstem.broker.queues.streams import StreamReader
 from mainstem.broker.queues.upkeep import Upkeep
 from mainstem.coordination.queue.entries import SCOPE, put_given, put_rest
 from mainstem.coordination.queue.lane import Lane
 from mainstem.coordination.queue.message import Message
-from mainstem.storage.contract import Engine, LogChange, LogConfig, LogEnd, MoveFloor, Mutation
+from mainstem.coordination.queue.properties import QueueProperties
+from mainstem.storage.contract import ConfigureLog, Edge, Engine, LogChange, LogConfig, LogEnd, MoveFloor, Mutation
 
 if TYPE_CHECKING:
     from mainstem.broker.routes import Routes
@@ -33,8 +36,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+RESERVED_OFFSETS = 16_384
+"""How many offsets are called given out at once."""
+UNRESERVED = 1 << 62
 FLOOR_DELAY_MS = 1_000
 """How long what is settled may wait before retention hears of it."""
+
+
+def _as_declared(_namespace: str, _name: str, properties: QueueProperties) -> QueueProperties:
+    return properties
 
 
 class Queues:
@@ -45,6 +55,8 @@ class Queues:
         self.now_ms = clock.now_ms
         self.generation = 0
         """Grows when a queue comes or goes."""
+        self.rules_for: Callable[[str, str, QueueProperties], QueueProperties] = _as_declared
+        """What is in force for a queue of this namespace and name; policies set it."""
         self._engine = engine
         self._named: dict[str, dict[str, Queue]] = {}
         self._lanes: dict[int, QueueLane] = {}
@@ -79,8 +91,11 @@ class Queues:
         await self._declaring.let_go(gone)
 
     async def close(self) -> None:
-        """Store what is settled."""
+        """Store what is settled, and exactly what was given out."""
         self.upkeep.close()
+        for lane in self._lanes.values():
+            if not lane.is_gone and max(lane.given, lane.given_out) < lane.reserved < UNRESERVED:
+                self.outbox.mutate([put_given(lane.log, max(lane.given, lane.given_out))])
         await self.outbox.drain()
 
     # Questions
@@ -135,6 +150,9 @@ class Queues:
                 self.upkeep.forget((lane, offset))
         self.upkeep.forget((queue, "idle"))
         self.upkeep.forget((queue, "head"))
+        self.upkeep.forget((queue, "lease"))
+        for reader in (queue.readers or {}).values():
+            reader.is_gone = True
         for consumer in list(queue.consumers.all):
             consumer.cancelled()
         queue.consumers.all.clear()
@@ -148,10 +166,53 @@ class Queues:
         """One lane, as it was stored."""
         stored = self._stored.take(log_number)
         lane: QueueLane = Lane(queue, number, stored.cursor, self._watch.add(log_number).stable)
-        lane.given, lane.rewound = stored.given, stored.rewound
+        lane.given, lane.rewound = min(stored.given, lane.end), stored.rewound
+        if queue.properties.is_lasting or queue.is_borrowed:
+            lane.reserved = lane.reserve_at = stored.given
         lane.rests = {offset: (due_ms, None) for offset, due_ms in stored.rests.items()}
         self._lanes[log_number] = lane
         return lane
+
+    def read_stream(self, queue: Queue, consumer: Consumer) -> StreamReader:
+        """Begin to read a stream where the consumer wants."""
+        return StreamReader(self._engine, queue, consumer)
+
+    def stream_count(self, queue: Queue) -> int:
+        """How many records a stream holds."""
+        lane = queue.lanes[0]
+        start = self._engine.offset_at(lane.log, Edge.START)
+        return lane.end - (start.result().offset if start.done and start.error is None else 0)
+
+    def reserve(self, lane: QueueLane) -> None:
+        """Store that some more messages may be given out; they are when it is durable.
+
+        After a crash nobody knows which of them were. So all of them are called redeliveries then: some wrongly, never the
+        other way round.
+        """
+        if lane.is_reserving:
+            return
+        lane.is_reserving = True
+        until = max(lane.ready[-1].offset + 1, lane.tail) + RESERVED_OFFSETS
+
+        def done(_: object, error: BaseException | None) -> None:
+            lane.is_reserving = False
+            if error is None and not lane.is_gone:
+                lane.reserved, lane.reserve_at = until, until - RESERVED_OFFSETS // 2
+                lane.queue.wake()
+
+        self.outbox.mutate([put_given(lane.log, until)])
+        self.outbox.when_durable(done, None)
+
+    def rules_changed(self, queue: Queue) -> None:
+        """Other limits and times: look at what they say of what is there."""
+        if queue.may_expire:
+            queue.open()
+        if queue.properties.kind == "stream" and not queue.is_borrowed:
+            config = self._declaring.log_config(queue)
+            for number in queue.logs:
+                self.outbox.change(ConfigureLog(number, config))
+        self.watch_idle(queue)
+        self.wake(queue)
 
     def wake(self, queue: Queue) -> None:
         """Look after this queue at the end of the turn."""
@@ -160,7 +221,7 @@ class Queues:
 
     def arrived(self, queue: Queue) -> None:
         """There are more messages than before: keep the limits, and give them out."""
-        if queue.is_limited and queue.properties.overflow == "drop-head" and queue.is_over():
+        if queue.is_limited and queue.rules.overflow == "drop-head" and queue.is_over():
             queue.drop_head()
         if queue.may_expire:
             self.look_at_head(queue)
@@ -181,7 +242,7 @@ class Queues:
 
     def watch_idle(self, queue: Queue) -> None:
         """Let a queue go that nobody uses for too long, if it says so."""
-        idle_ms = queue.properties.expires_ms
+        idle_ms = queue.rules.expires_ms
         if idle_ms is None or queue.is_gone:
             return
         due_ms = queue.used_ms + idle_ms
@@ -207,10 +268,6 @@ class Queues:
         changes: list[LogChange] = []
         if queue.properties.is_lasting or queue.is_borrowed:
             state = lane.cursor.take_changes(SCOPE)
-            given = lane.ready[0].offset if lane.ready else lane.tail
-            if given > lane.given and (lane.unsettled or lane.rests):
-                lane.given = given
-                state.append(put_given(lane.log, given))
             if lane.rests_changed:
                 state += [
                     put_rest(lane.log, o, lane.rests[o][0] if o in lane.rests else None) for o in lane.rests_changed

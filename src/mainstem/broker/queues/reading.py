@@ -80,24 +80,8 @@ class Reader:
 
     def _fill(self, lane: QueueLane, result: ReadResult) -> None:
         lane.extend(result.stable)
-        found: list[Message] = []
-        tail = lane.tail
-        for buffer in result.batches:
-            view = memoryview(buffer)
-            for position, size in batches_in(buffer):
-                header = read_header(buffer, position)
-                if header.base_offset >= result.stable:
-                    break
-                if not _is_void(header, result.aborted):
-                    try:
-                        found += decode_messages(view[position : position + size], lane)
-                    except InvalidBatch as error:
-                        name = lane.queue.name
-                        log.warning("queue %s: a batch at %d is set aside: %s", name, header.base_offset, error)
-                tail = max(tail, header.next_offset)
-        if tail == lane.tail and result.next_offset > tail and not result.batches:
-            tail = min(result.next_offset, result.stable)
-        self._take_in(lane, found, tail)
+        found, tail = messages_in(result, lane)
+        self._take_in(lane, found, max(lane.tail, tail))
 
     def _take_in(self, lane: QueueLane, found: Sequence[Message], tail: int) -> None:
         first = lane.tail
@@ -155,6 +139,28 @@ class Reader:
             cursor.settle(void)
             lane.count -= len(void)
             self._on_skipped(lane)
+
+
+def messages_in(result: ReadResult, lane: QueueLane) -> tuple[list[Message], int]:
+    """The messages in what was read, and the offset behind all of it that counts by now."""
+    found: list[Message] = []
+    after = -1
+    for buffer in result.batches:
+        view = memoryview(buffer)
+        for position, size in batches_in(buffer):
+            header = read_header(buffer, position)
+            if header.base_offset >= result.stable:
+                return found, after
+            if not _is_void(header, result.aborted):
+                try:
+                    found += decode_messages(view[position : position + size], lane)
+                except InvalidBatch as error:
+                    name = lane.queue.name
+                    log.warning("queue %s: a batch at %d is set aside: %s", name, header.base_offset, error)
+            after = header.next_offset
+    if result.next_offset < result.stable and not result.batches:
+        after = result.next_offset  # a gap that key compaction left
+    return found, after
 
 
 def _is_void(header: BatchHeader, aborted: Sequence[Aborted]) -> bool:

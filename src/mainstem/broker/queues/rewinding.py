@@ -44,6 +44,7 @@ class Rewinding:
             if not offsets:
                 continue
             before = cursor.floor
+            lane.given = max(lane.given, lane.given_out)
             cursor.unsettle(offsets)
             lane.count += len(offsets)
             self._reread(lane, offsets[0])
@@ -64,6 +65,7 @@ class Rewinding:
 
     def _move(self, lane: QueueLane, place: int) -> None:
         before = lane.cursor.floor
+        lane.given = max(lane.given, lane.given_out)
         for offset in list(lane.rests):
             del lane.rests[offset]
             lane.rests_changed.add(offset)

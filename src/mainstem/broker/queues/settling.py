@@ -35,7 +35,8 @@ class Settling:
         last = None
         for message in messages:
             lane = message.lane
-            if lane.unsettled.pop(message.offset, None) is not None:
+            if lane.unsettled.get(message.offset) is message:
+                del lane.unsettled[message.offset]
                 lane.cursor.done.append(message.offset)
                 lane.count -= 1
                 if lane is not last:
@@ -48,8 +49,9 @@ class Settling:
         spent: list[Message] = []
         for message in messages:
             lane: QueueLane = message.lane
-            if lane.unsettled.pop(message.offset, None) is None:
+            if lane.unsettled.get(message.offset) is not message:
                 continue
+            del lane.unsettled[message.offset]
             message.deliveries += 1
             message.failures += failed
             lane.cursor.count(message.offset, Counts(message.deliveries, message.failures))
@@ -71,12 +73,12 @@ class Settling:
 
     def _judge(self, message: Message, failed: bool, delay_ms: int) -> tuple[int, bool]:
         """How long it is to rest, and whether it was given out too often."""
-        properties = message.lane.queue.properties
-        limit = properties.deliveries_max
+        rules = message.lane.queue.rules
+        limit = rules.deliveries_max
         if limit is not None and message.failures > limit:
             return 0, True
-        if failed and not delay_ms and properties.retry is not None and message.failures:
-            wait_ms = properties.retry.next_delay_ms(message.failures, random.random)
+        if failed and not delay_ms and rules.retry is not None and message.failures:
+            wait_ms = rules.retry.next_delay_ms(message.failures, random.random)
             return (0, True) if wait_ms is None else (wait_ms, False)
         return delay_ms, False
 
@@ -84,10 +86,10 @@ class Settling:
         """Give them up: as dead letters where the queue says so, each settled in one commit with its letter."""
         for message in messages:
             lane: QueueLane = message.lane
-            if message.offset not in lane.unsettled:
+            if lane.unsettled.get(message.offset) is not message:
                 continue
             letters = self._dead.letters(message, reason, error)
-            target = lane.queue.properties.dead_letter
+            target = lane.queue.rules.dead_letter
             if not letters and target is not None and target.strategy == "at-least-once":
                 del lane.unsettled[message.offset]
                 self.rest(message, self._queues.now_ms() + UNROUTED_PAUSE_MS)

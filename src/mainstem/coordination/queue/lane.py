@@ -35,13 +35,17 @@ class Lane(Generic[Q]):
         "end",
         "floor_moved",
         "given",
+        "given_out",
         "is_gone",
         "is_reading",
+        "is_reserving",
         "log",
         "number",
         "queue",
         "ready",
         "ready_bytes",
+        "reserve_at",
+        "reserved",
         "rests",
         "rests_changed",
         "rewound",
@@ -66,6 +70,11 @@ class Lane(Generic[Q]):
         """Below this offset messages may have been given out before a restart."""
         self.count = self.end - self.tail - cursor.settled_count
         """Messages that are not settled; those that turn out not to be messages are taken off when they are read."""
+        self.given_out = 0
+        """Behind the highest offset that was given out since the start."""
+        self.reserved = self.reserve_at = 1 << 62
+        """Below `reserved` messages may be given out; from `reserve_at` on more is to be reserved. No limit here."""
+        self.is_reserving = False
         self.is_reading = False
         self.is_gone = False
         """Whether the log was deleted."""

@@ -44,5 +44,13 @@ class Message:
         self.failures = 0
         """How often it was given out in vain."""
 
+    def again(self) -> Message:
+        """The same message as another object."""
+        message = Message(
+            self.lane, self.offset, self.timestamp_ms, self.key, self.headers, self.value, self.expires_ms
+        )
+        message.deliveries, message.failures = self.deliveries, self.failures
+        return message
+
     def __repr__(self) -> str:
         return f"<message {self.offset} of log {self.lane.cursor.log}>"
