@@ -13,6 +13,8 @@
     namespaces    what separates topics, queues and exchanges of one tenant from another's
     access        users, and what they may do
     policies      properties of queues and exchanges by their names
+    letters       messages of a queue, looked at and edited where they are
+    redrives      dead letters on their way back
     schedules     records that are published later
     recurrences   records that are published again and again
     transactions  batches and offsets that count together
@@ -35,9 +37,11 @@ from mainstem.broker.dead_letters import DeadLetters
 from mainstem.broker.directed_groups import DirectedGroups
 from mainstem.broker.group_configs import GroupConfigs
 from mainstem.broker.groups import Groups
+from mainstem.broker.letters import Letters
 from mainstem.broker.producers import Producers
 from mainstem.broker.scram_users import ScramUsers
 from mainstem.broker.queues.queues import Queues
+from mainstem.broker.redrives import Redrives
 from mainstem.broker.routes import Routes
 from mainstem.broker.schedules.delivery import BrokerDelivery
 from mainstem.broker.schedules.recurrences import Recurrences
@@ -50,8 +54,11 @@ from mainstem.broker.topology import CatalogTopology
 from mainstem.broker.transactions import Transactions
 from mainstem.coordination import catalog as catalogs
 from mainstem.coordination import producer_ids
+from mainstem.coordination.administration.policies import KIND_OF_QUEUE
 from mainstem.coordination.catalog import Catalog
 from mainstem.coordination.producer_ids import ProducerIds
+from mainstem.coordination.queue.properties import QueueProperties
+from mainstem.coordination.queue_rules import rules_of
 from mainstem.storage.contract import Engine
 
 
@@ -77,8 +84,9 @@ class Broker:
         self.parameters = Parameters(self.administration)
         self.policies = Policies(self.administration)
         self.routes = Routes(engine, self._alternate_by_policy)
-        self.policies.on_change.append(lambda namespace: self.routes.of(namespace).policies_changed())
         self.queues = Queues(engine, clock, self.topics, self.routes)
+        self.queues.rules_for = self._rules_for
+        self.policies.on_change.append(self._policies_changed)
         delivery = BrokerDelivery(
             clock,
             self.routes,
@@ -88,6 +96,8 @@ class Broker:
             lambda message: self.queues.envelopes.headers_of(message),
             lambda message: self.queues.envelopes.properties_of(message),
         )
+        self.letters = Letters(engine, self.queues)
+        self.redrives = Redrives(clock, self.queues)
         self.schedules = Schedules(engine, clock, self.queues.outbox, delivery)
         self.recurrences = Recurrences(engine, clock, delivery)
         self.transactions = Transactions(engine, clock, self.producers, self.groups, catalog.by_id)
@@ -104,6 +114,15 @@ class Broker:
     def _alternate_by_policy(self, namespace: str, exchange: str) -> str | None:
         alternate: str | None = self.policies.of(namespace).definition(exchange, "exchanges").get("alternate-exchange")
         return alternate
+
+    def _rules_for(self, namespace: str, queue: str, properties: QueueProperties) -> QueueProperties:
+        kind = KIND_OF_QUEUE[properties.kind]
+        return rules_of(properties, self.policies.of(namespace).definition(queue, kind))
+
+    def _policies_changed(self, namespace: str) -> None:
+        self.routes.of(namespace).policies_changed()
+        for queue in self.queues.all(namespace):
+            queue.set_rules(self._rules_for(namespace, queue.name, queue.properties))
 
     @classmethod
     async def open(cls, engine: Engine, clock: Clock) -> Broker:

@@ -1,5 +1,12 @@
 """Every refusal an adapter may meet, in one place: those of the model, and those of coordination."""
 
+from mainstem.coordination.administration.errors import (
+    AdministrationError,
+    InvalidEntry,
+    UnknownEntry,
+    UnknownNamespace,
+    UnknownUser,
+)
 from mainstem.coordination.errors import (
     FencedInstance,
     FencedMember,
@@ -73,9 +80,12 @@ from mainstem.coordination.routes.errors import (
     UnknownExchange,
     UnknownExchangeKind,
 )
+from mainstem.coordination.schedule_errors import DueTimeTooFar, InvalidRecurrence, NotScheduled, ScheduleError
 
 __all__ = [
+    "AdministrationError",
     "DefaultExchange",
+    "DueTimeTooFar",
     "ExchangeDiffers",
     "ExchangeInUse",
     "FencedInstance",
@@ -91,6 +101,7 @@ __all__ = [
     "InvalidBrokerConfig",
     "InvalidClientMetrics",
     "InvalidBinding",
+    "InvalidEntry",
     "InvalidExchangeArgument",
     "InvalidGroupConfig",
     "InvalidGroupName",
@@ -98,6 +109,7 @@ __all__ = [
     "InvalidPartitionCount",
     "InvalidQuota",
     "InvalidQueue",
+    "InvalidRecurrence",
     "InvalidSessionTimeout",
     "InvalidStagedBatch",
     "InvalidTopicConfig",
@@ -106,6 +118,7 @@ __all__ = [
     "InvalidTransactionTimeout",
     "MemberIdRequired",
     "NotLeased",
+    "NotScheduled",
     "OffsetNoteTooLarge",
     "PropertiesDiffer",
     "QueueBusy",
@@ -119,6 +132,7 @@ __all__ = [
     "StaleBatch",
     "ReservedExchange",
     "RouteError",
+    "ScheduleError",
     "StaleGeneration",
     "StaleMember",
     "StaleProducerEpoch",
@@ -128,13 +142,16 @@ __all__ = [
     "TransactionError",
     "TransactionUnderWay",
     "UnknownAssignor",
+    "UnknownEntry",
     "UnknownExchange",
     "UnknownExchangeKind",
     "UnknownGroup",
     "UnknownMember",
+    "UnknownNamespace",
     "UnknownProducer",
     "UnknownStage",
     "UnknownQueue",
     "UnknownTopic",
     "UnknownTransaction",
+    "UnknownUser",
 ]

@@ -2,6 +2,18 @@
 
 from mainstem.broker.schedules.schedules import Schedules
 from mainstem.broker.schedules.search import Page, Pending, Place, Search
+from mainstem.coordination.recurrence import Recurrence
 from mainstem.coordination.scheduled_record import DUE_MS_MAX, Letter, Target, parse_id
 
-__all__ = ["DUE_MS_MAX", "Letter", "Page", "Pending", "Place", "Schedules", "Search", "Target", "parse_id"]
+__all__ = [
+    "DUE_MS_MAX",
+    "Letter",
+    "Page",
+    "Pending",
+    "Place",
+    "Recurrence",
+    "Schedules",
+    "Search",
+    "Target",
+    "parse_id",
+]

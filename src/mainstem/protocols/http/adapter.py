@@ -15,7 +15,9 @@ from mainstem.protocols.http.handlers.loop_delay import LoopDelay
 from mainstem.protocols.http.handlers.measurements import MeasurementHandlers
 from mainstem.protocols.http.handlers.node import NodeHandlers
 from mainstem.protocols.http.handlers.operations import Operations, OperationsHandlers
+from mainstem.protocols.http.handlers.queues import QueueHandlers
 from mainstem.protocols.http.handlers.routes import Routes, Spawn
+from mainstem.protocols.http.handlers.schedules import ScheduleHandlers
 from mainstem.protocols.http.handlers.stages import StageHandlers
 from mainstem.protocols.http.handlers.topics import TopicHandlers
 from mainstem.protocols.http.session import HttpSession, HttpSettings
@@ -55,6 +57,8 @@ class HttpAdapter:
             *TopicHandlers(broker, meter).routes(),
             *GroupHandlers(broker, group_lag).routes(),
             *StageHandlers(broker).routes(),
+            *QueueHandlers(broker, meter).routes(),
+            *ScheduleHandlers(broker).routes(),
         ]
         node.announce(self.routes)
         check = HostCheck(self._listening, lambda: self._operations.advertised().get(NAME, []))

@@ -8,6 +8,8 @@ HttpError
 |-- about topics and groups         InvalidTopicName, InvalidPartitionCount, InvalidConfig, OffsetOutOfRange 400,
 |                                   UnknownTopic, UnknownPartition, UnknownGroup 404, TopicExists 409
 |-- about stages                    InvalidStage 400, UnknownStage 404, IncompleteStage, StaleBatch, RefusedBatch 409
+|-- about schedules and queues      InvalidSchedule 400, NotScheduled, UnknownQueue, UnknownMessage, UnknownRedrive 404,
+|                                   QueueBusy 409
 `-- about us                        InternalError, DiskFailure 500; StorageFull, Overloaded, Unavailable 503
 
 A name, once given, stays: programs compare it. It becomes the `type` of an RFC 9457 problem, the first line of the class's
@@ -40,18 +42,24 @@ __all__ = [
     "InvalidParameter",
     "InvalidPartitionCount",
     "InvalidRequest",
+    "InvalidSchedule",
     "InvalidTopicName",
     "MethodNotAllowed",
     "MisdirectedRequest",
+    "NotScheduled",
     "OffsetOutOfRange",
     "Overloaded",
+    "QueueBusy",
     "RequestTimeout",
     "StorageFull",
     "TopicExists",
     "Unavailable",
     "UnknownGroup",
+    "UnknownMessage",
     "UnknownPartition",
     "UnknownPath",
+    "UnknownQueue",
+    "UnknownRedrive",
     "UnknownTopic",
     "UnsupportedMediaType",
     "UnsupportedVersion",
@@ -233,6 +241,51 @@ class RefusedBatch(HttpError):
 
     status = 409
     name = "refused-batch"
+
+
+# About schedules and queues
+
+
+class InvalidSchedule(HttpError):
+    """Not a time, a rule or a zone that can be kept."""
+
+    status = 400
+    name = "invalid-schedule"
+
+
+class NotScheduled(HttpError):
+    """Nothing waits or recurs by this name: it never did, was cancelled, or has happened."""
+
+    status = 404
+    name = "not-scheduled"
+
+
+class UnknownQueue(HttpError):
+    """There is no such queue."""
+
+    status = 404
+    name = "unknown-queue"
+
+
+class UnknownMessage(HttpError):
+    """No such message waits there."""
+
+    status = 404
+    name = "unknown-message"
+
+
+class UnknownRedrive(HttpError):
+    """There is no such redrive."""
+
+    status = 404
+    name = "unknown-redrive"
+
+
+class QueueBusy(HttpError):
+    """Somebody else has the queue for himself."""
+
+    status = 409
+    name = "queue-busy"
 
 
 # About us

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from mainstem.broker.queues import QueueProperties, encode_headers
 from mainstem.protocols.http.errors import HttpError
 from mainstem.protocols.http.handlers.openapi import refusals_of
 from tests.unit.protocols.http.http_client import NOW_MS, Client, Reply, with_client
@@ -68,6 +69,16 @@ async def test_every_route_answers_as_described(client: Client) -> None:
     await client.create("t", 2)
     await client.publish("t", NOW_MS - 1_000, -1)
     await behind(client, "g", "t", 2)
+    queue = await client.broker.queues.declare("default", "q", QueueProperties())
+    await client.broker.queues.declare("default", "empty", QueueProperties())
+    for _ in range(2):
+        client.broker.queues.outbox.put([queue], encode_headers([("a", b"1")]), b"v")
+    await client.broker.queues.outbox.wait_durable()
+    later = {"target": {"topic": "t"}, "due_ms": 4_000_000_000_000, "value": "v"}
+    ids = [(await client.ask("POST", "/v1/schedules", later)).json()["id"] for _ in range(2)]
+    daily = {"target": {"exchange": "x"}, "cron": "@daily"}
+    await client.ask("PUT", "/v1/recurrences/r", daily)
+    await client.ask("POST", "/v1/queues/q/redrive", {"limit": 1, "origin": "nowhere"})
     asked = {
         ("GET", "/v1/topics/{name}/partitions/{partition}"): [
             ("/v1/topics/t/partitions/0", None),
@@ -90,11 +101,42 @@ async def test_every_route_answers_as_described(client: Client) -> None:
         ("POST", "/v1/stages/abort"): [
             ("/v1/stages/abort", {"query": "q", "batch": 1, "stages": [{"task": 0, "attempt": "a"}]}),
         ],
+        ("GET", "/v1/schedules/{id}"): [(f"/v1/schedules/{ids[0]}", None), ("/v1/schedules/x", None)],
+        ("PATCH", "/v1/schedules/{id}"): [(f"/v1/schedules/{ids[0]}", {"delay_ms": 9}), ("/v1/schedules/x", {})],
+        ("DELETE", "/v1/schedules/{id}"): [(f"/v1/schedules/{ids[1]}", None), ("/v1/schedules/x", None)],
+        ("POST", "/v1/schedules"): [("/v1/schedules", later), ("/v1/schedules", {})],
+        ("GET", "/v1/recurrences/{name}"): [("/v1/recurrences/r", None), ("/v1/recurrences/x", None)],
+        ("PUT", "/v1/recurrences/{name}"): [
+            ("/v1/recurrences/r", daily),
+            ("/v1/recurrences/r", daily | {"cron": "never"}),
+        ],
+        ("DELETE", "/v1/recurrences/{name}"): [("/v1/recurrences/r", None), ("/v1/recurrences/r", None)],
+        ("PATCH", "/v1/queues/{name}"): [("/v1/queues/q", {"paused": False}), ("/v1/queues/x", {"paused": False})],
+        ("POST", "/v1/queues/{name}/seek"): [
+            ("/v1/queues/q/seek", {"offset": 0}),
+            ("/v1/queues/q/seek", {"offset": 99}),
+        ],
+        ("POST", "/v1/queues/{name}/redeliver"): [
+            ("/v1/queues/q/redeliver", {"messages": [{"offsets": [0]}]}),
+            ("/v1/queues/q/redeliver", {"messages": [{"offsets": [-1]}]}),
+        ],
+        ("POST", "/v1/queues/{name}/redrive"): [("/v1/queues/q/redrive", {}), ("/v1/queues/x/redrive", {})],
+        ("PATCH", "/v1/queues/{name}/messages/{place}"): [
+            ("/v1/queues/q/messages/0:0", {"value": "x"}),
+            ("/v1/queues/q/messages/0:9", {}),
+        ],
+        ("DELETE", "/v1/queues/{name}/messages/{place}"): [
+            ("/v1/queues/q/messages/0:2", None),
+            ("/v1/queues/q/messages/0:2", None),
+        ],
+        ("POST", "/v1/queues/{name}/purge"): [("/v1/queues/empty/purge", None), ("/v1/queues/x/purge", None)],
+        ("GET", "/v1/redrives/{number}"): [("/v1/redrives/1", None), ("/v1/redrives/99", None)],
+        ("DELETE", "/v1/redrives/{number}"): [("/v1/redrives/1", None), ("/v1/redrives/99", None)],
         ("DELETE", "/v1/topics/{name}"): [("/v1/topics/t", None), ("/v1/topics/t", None)],
     }
     routes = sorted(client.routes, key=lambda route: route.method == "DELETE")
     for route in routes:
-        name = "g" if route.path.startswith("/v1/groups") else "t"
+        name = {"groups": "g", "queues": "q"}.get(route.path.split("/")[2] if route.path.count("/") > 1 else "", "t")
         usual = [(route.path.replace("{name}", name), None), (route.path.replace("{name}", "nobody"), None)]
         statuses = []
         for path, content in asked.get((route.method, route.path), usual):

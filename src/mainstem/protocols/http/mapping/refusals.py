@@ -18,6 +18,11 @@ REFUSALS: dict[type[model.MainstemError], type[http.HttpError]] = {
     broker.StaleBatch: http.StaleBatch,
     broker.StageError: http.InvalidStage,
     model.InvalidBatch: http.RefusedBatch,
+    broker.ScheduleError: http.InvalidSchedule,
+    broker.NotScheduled: http.NotScheduled,
+    broker.UnknownQueue: http.UnknownQueue,
+    broker.QueueLocked: http.QueueBusy,
+    broker.QueueBusy: http.QueueBusy,
     model.UnknownLog: http.UnknownTopic,  # deleted while it was looked at
     model.OffsetOutOfRange: http.OffsetOutOfRange,
     model.CommitTooLarge: http.InvalidPartitionCount,  # the only commit of ours that can grow

@@ -1,0 +1,138 @@
+"""Messages of a queue, looked at where they are: dead letters above all.
+
+Looking takes nothing out. Who changes or moves a message takes it first, as a consumer would, so that nobody else has it; what
+happens to it then is one commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, TypeVar
+
+from mainstem.broker.queues import Message, Origin, Put, Queue, Queues, decode_headers, decode_origin
+from mainstem.coordination.errors import QueueBusy
+from mainstem.coordination.queue.records import decode_messages
+from mainstem.storage.contract import Engine, ReadHint
+from mainstem.wire.record_batch import CONTROL, batches_in, read_header
+
+T = TypeVar("T")
+
+SCAN_BYTES = 256 << 10
+SCAN_MESSAGES_MAX = 20_000
+"""Looked at for one page."""
+HELD_MAX = 10_000
+"""Messages taken and given back while one is looked for."""
+REDRIVEN_HEADER = "mainstem-redriven"
+"""How often a dead letter was sent back, in decimal digits."""
+ORIGIN_HEADER = "mainstem-origin"
+
+
+class Found(NamedTuple):
+    """A message of a queue."""
+
+    message: Message
+    is_given_out: bool
+    """Whether a consumer has it."""
+
+
+class Where(NamedTuple):
+    """A place in a queue."""
+
+    lane: int = 0
+    offset: int = -1
+
+
+class FoundPage(NamedTuple):
+    """Some messages, and where to go on."""
+
+    found: list[Found]
+    after: Where | None
+
+
+class Letters:
+    """Of any queue."""
+
+    def __init__(self, engine: Engine, queues: Queues) -> None:
+        self._engine = engine
+        self._queues = queues
+
+    async def browse(
+        self, queue: Queue, after: Where, limit: int, wanted: Callable[[Message], bool] = lambda message: True
+    ) -> FoundPage:
+        """Messages that are not settled, in the order of their lanes and offsets, behind a place."""
+        queue.open()
+        found: list[Found] = []
+        looked_at = 0
+        for lane in queue.lanes[after.lane :]:
+            position = max(lane.cursor.floor, after.offset + 1 if lane.number == after.lane else 0)
+            while position < lane.end:
+                result = await self._engine.read(lane.log, position, SCAN_BYTES, ReadHint.CATCH_UP)
+                for buffer in result.batches:
+                    view = memoryview(buffer)
+                    for at, size in batches_in(view):
+                        if read_header(view, at).attributes & CONTROL:
+                            continue
+                        for message in decode_messages(view[at : at + size], lane):
+                            if message.offset < position or lane.cursor.is_settled(message.offset):
+                                continue
+                            looked_at += 1
+                            if wanted(message):
+                                found.append(Found(message, message.offset in lane.unsettled))
+                                if len(found) == limit:
+                                    return FoundPage(found, Where(lane.number, message.offset))
+                position = max(position + 1, result.next_offset)
+                if looked_at >= SCAN_MESSAGES_MAX:
+                    return FoundPage(found, Where(lane.number, position - 1))
+        return FoundPage(found, None)
+
+    async def with_message(self, queue: Queue, where: Where, change: Callable[[Message], Awaitable[T]]) -> T | None:
+        """Take the message at this place and do something with it; None when it is not there to be taken.
+
+        Those before it are taken for a moment, too, and put back where they were.
+        """
+        held: list[Message] = []
+        try:
+            while len(held) < HELD_MAX:
+                message = await take(queue)
+                if message is None:
+                    return None
+                if message.lane.number == where.lane and message.offset == where.offset:
+                    try:
+                        return await change(message)
+                    finally:
+                        self._queues.requeue([message], failed=False)
+                held.append(message)
+        finally:
+            self._queues.requeue(held, failed=False)
+        raise QueueBusy(f"more than {HELD_MAX} messages are before it")
+
+    async def replace(self, queue: Queue, message: Message, put: Put) -> None:
+        """Another message at the end of the queue, in place of this one, which was taken; in one commit."""
+        await self._queues.outbox.commit_transaction([put], settle=lambda: self._queues.settle([message]))
+
+
+async def take(queue: Queue) -> Message | None:
+    """The first message that waits."""
+    taken: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
+    queue.get_one(lambda message: None if taken.done() else taken.set_result(message))
+    return await taken
+
+
+def origin_of(message: Message) -> Origin | None:
+    """Where a dead letter comes from."""
+    for name, content in decode_headers(message.headers):
+        if name == ORIGIN_HEADER and content is not None:
+            try:
+                return decode_origin(content)
+            except ValueError:
+                return None
+    return None
+
+
+def redriven_count(message: Message) -> int:
+    """How often it was sent back."""
+    for name, content in decode_headers(message.headers):
+        if name == REDRIVEN_HEADER and content is not None and content.isdigit() and len(content) < 10:
+            return int(content)
+    return 0

@@ -1,0 +1,327 @@
+"""Queues, their messages and redrives as they are asked for and shown."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from mainstem.broker.letters import Found, Where, origin_of, redriven_count
+from mainstem.broker.queues import Message, Queue, deaths_of
+from mainstem.broker.redrives import Redrive
+from mainstem.broker.topics import DEFAULT_NAMESPACE
+from mainstem.protocols.http.errors import InvalidParameter
+from mainstem.protocols.http.mapping.contents import Content, decode_content, decode_header_block
+from mainstem.protocols.http.mapping.documents import PAGE_ITEMS_DEFAULT, After, Limit
+
+OFFSETS_MAX = 10_000
+Offset = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Lane = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
+INTERNAL_PREFIX = "mainstem-"
+"""Headers of ours, shown as facts."""
+
+
+class QueuePath(msgspec.Struct, frozen=True):
+    """Which queue."""
+
+    name: str
+
+
+class QueueQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where it is."""
+
+    namespace: str = DEFAULT_NAMESPACE
+
+
+class QueuesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which part of the list."""
+
+    namespace: str = DEFAULT_NAMESPACE
+    after: After = ""
+    limit: Limit = PAGE_ITEMS_DEFAULT
+
+
+class QueueSummary(msgspec.Struct, frozen=True):
+    """A queue in a list."""
+
+    name: str
+    kind: str
+    ready: int
+    """Messages that wait."""
+    unsettled: int
+    """Messages that consumers have."""
+    consumers: int
+    paused: bool
+
+
+class QueuePage(msgspec.Struct, frozen=True):
+    """Some queues, by name."""
+
+    queues: list[QueueSummary]
+    next: str | None
+    """Where the list goes on."""
+
+
+class LaneDocument(msgspec.Struct, frozen=True):
+    """One log of a queue."""
+
+    lane: int
+    floor: int
+    """Everything below is settled."""
+    end: int
+    lag_messages: int
+    lag_seconds: float | None
+    """Age of the first message that is not settled; 0 when there is none, null when it has no timestamp."""
+
+
+class QueueDocument(msgspec.Struct, frozen=True):
+    """A queue."""
+
+    name: str
+    namespace: str
+    topic: str | None
+    """As clients that know topics see it."""
+    kind: str
+    durable: bool
+    exclusive: bool
+    auto_delete: bool
+    ready: int
+    unsettled: int
+    consumers: int
+    paused: bool
+    lost: int
+    """Messages that retention took before they were settled."""
+    rules: dict[str, str]
+    """What is in force besides, by what it was declared with and by policies."""
+    lag_messages: int
+    lag_seconds: float | None
+    """The largest of all lanes."""
+    lanes: list[LaneDocument]
+
+
+class QueueChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Give nothing out, or give out again. A pause ends with the broker."""
+
+    paused: bool
+
+
+class SeekWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Go to a time or an offset: all from there on waits again, all before is settled."""
+
+    time_ms: Offset | None = None
+    offset: Offset | None = None
+
+
+class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Messages of one lane."""
+
+    offsets: Annotated[list[Offset], msgspec.Meta(max_length=OFFSETS_MAX)]
+    lane: Lane = 0
+
+
+class RedeliverWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Let these wait again, though they are settled."""
+
+    messages: Annotated[list[Selection], msgspec.Meta(max_length=1_000)]
+
+
+class Count(msgspec.Struct, frozen=True):
+    """How many messages it were."""
+
+    messages: int
+
+
+class MessagesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which messages."""
+
+    namespace: str = DEFAULT_NAMESPACE
+    reason: Annotated[str | None, msgspec.Meta(description="Of dead letters: why they are.")] = None
+    origin: Annotated[str | None, msgspec.Meta(description="Of dead letters: the queue in which they died.")] = None
+    header: Annotated[str | None, msgspec.Meta(description="Name of a header; with `header_value`, its text.")] = None
+    header_value: str | None = None
+    after: Annotated[str, msgspec.Meta(description="Go on behind this place, as LANE:OFFSET.")] = ""
+    limit: Limit = PAGE_ITEMS_DEFAULT
+
+
+class MessagePath(msgspec.Struct, frozen=True):
+    """Which message: LANE:OFFSET."""
+
+    name: str
+    place: str
+
+
+class DeathDocument(msgspec.Struct, frozen=True):
+    """Where, why and how often a message was given up."""
+
+    queue: str
+    reason: str
+    count: int
+    first_ms: int
+    last_ms: int
+
+
+class OriginDocument(msgspec.Struct, frozen=True):
+    """Where a dead letter comes from."""
+
+    reason: str
+    namespace: str
+    queue: str
+    topic: str | None
+    partition: int
+    offset: int
+    timestamp_ms: int
+    died_ms: int
+    deliveries: int
+    failures: int
+    error: str
+
+
+class MessageDocument(msgspec.Struct, frozen=True):
+    """A message of a queue."""
+
+    place: str
+    timestamp_ms: int
+    given_out: bool
+    """Whether a consumer has it."""
+    key: Content
+    value: Content
+    headers: dict[str, Content]
+    origin: OriginDocument | None
+    """Of a dead letter."""
+    deaths: list[DeathDocument]
+    """The newest first."""
+    redriven: int
+    """How often it was sent back."""
+
+
+class MessagePage(msgspec.Struct, frozen=True):
+    """Some messages."""
+
+    messages: list[MessageDocument]
+    next: str | None
+    """Where the list goes on; a page may be short and still have a next one."""
+
+
+class MessageChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Other content. What is not named stays; a header that is null goes."""
+
+    value: Content | msgspec.UnsetType = msgspec.UNSET
+    headers: dict[str, Content] = {}
+
+
+class RedriveContent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Send dead letters back: to the queue in which each one died, or to another."""
+
+    to_queue: str | None = None
+    rate: Annotated[float, msgspec.Meta(gt=0, le=1_000_000, description="Messages in a second, at most.")] = 100.0
+    limit: Annotated[int, msgspec.Meta(ge=1, description="Messages in all.")] | None = None
+    times_max: Annotated[int, msgspec.Meta(ge=1, le=1_000, description="One that was sent back so often stays.")] = 3
+    reason: str | None = None
+    origin: str | None = None
+
+
+class RedrivePath(msgspec.Struct, frozen=True):
+    """Which redrive."""
+
+    number: Annotated[int, msgspec.Meta(ge=1)]
+
+
+class RedriveDocument(msgspec.Struct, frozen=True):
+    """Dead letters on their way back."""
+
+    number: int
+    queue: str
+    namespace: str
+    to_queue: str | None
+    state: str
+    """running, done, cancelled, failed."""
+    moved: int
+    left: int
+    """Passed over: not asked for, without a target, or sent back too often."""
+    error: str
+
+
+class RedriveList(msgspec.Struct, frozen=True):
+    """Those under way, and the last ones that ended."""
+
+    redrives: list[RedriveDocument]
+
+
+_RULES = (
+    "message_ttl_ms", "expires_ms", "length_max", "bytes_max", "overflow", "dead_letter", "priority_max", "single_active",
+    "delivery_limit", "ordering", "retention_ms", "retention_bytes", "age_max_ms", "lease_ms", "retry",
+)  # fmt: skip
+
+
+def describe_rules(queue: Queue) -> dict[str, str]:
+    """What differs from nothing in particular."""
+    shown: dict[str, str] = {}
+    for name in _RULES:
+        value = getattr(queue.rules, name)
+        if value not in (None, 0, False):
+            plain = isinstance(value, str | int | float)
+            shown[name] = str(value) if plain else msgspec.json.encode(value).decode()
+    return shown
+
+
+def describe_message(found: Found) -> MessageDocument:
+    """A message with what is known of it."""
+    message = found.message
+    origin = origin_of(message)
+    headers = decode_header_block(message.headers)
+    return MessageDocument(
+        place=encode_place(Where(message.lane.number, message.offset)),
+        timestamp_ms=message.timestamp_ms,
+        given_out=found.is_given_out,
+        key=decode_content(message.key),
+        value=decode_content(message.value),
+        headers={name: content for name, content in headers.items() if not name.startswith(INTERNAL_PREFIX)},
+        origin=None if origin is None else OriginDocument(**msgspec.structs.asdict(origin)),
+        deaths=[
+            DeathDocument(death.queue, death.reason, death.count, death.first_ms, death.last_ms)
+            for death in deaths_of(message.headers)
+        ],
+        redriven=redriven_count(message),
+    )
+
+
+def describe_redrive(redrive: Redrive) -> RedriveDocument:
+    """How far it is."""
+    return RedriveDocument(
+        redrive.number,
+        redrive.queue.name,
+        redrive.queue.namespace,
+        redrive.wish.to_queue,
+        redrive.state,
+        redrive.moved,
+        redrive.left,
+        redrive.error,
+    )
+
+
+def encode_place(where: Where) -> str:
+    """LANE:OFFSET."""
+    return f"{where.lane}:{where.offset}"
+
+
+def decode_place(text: str, parameter: str) -> Where:
+    """Raises InvalidParameter."""
+    lane, _, offset = text.partition(":")
+    if not (lane.isdecimal() and offset.isdecimal() and len(lane) < 7 and len(offset) < 20):
+        raise InvalidParameter(f"{parameter} is LANE:OFFSET", parameter)
+    return Where(int(lane), int(offset))
+
+
+def wanted_by(reason: str | None, origin: str | None) -> bool:
+    """Whether facts of dead letters are asked for."""
+    return reason is not None or origin is not None
+
+
+def is_letter(message: Message, reason: str | None, origin: str | None) -> bool:
+    """Whether a message died for this reason, in this queue."""
+    if not wanted_by(reason, origin):
+        return True
+    facts = origin_of(message)
+    return (
+        facts is not None and (reason is None or facts.reason == reason) and (origin is None or facts.queue == origin)
+    )
