@@ -16,6 +16,7 @@ from mainstem.protocols.amqp.errors import (
     resource_locked,
 )
 from mainstem.protocols.amqp.handlers.consumers import ChannelConsumer, encode_got
+from mainstem.protocols.amqp.handlers.permissions import check_queue
 from mainstem.protocols.amqp.handlers.publishing import REPLY_TO
 from mainstem.protocols.amqp.handlers.queues import find, named
 from mainstem.protocols.amqp.handlers.streams import StreamConsumer
@@ -61,7 +62,9 @@ def consume(channel: Channel, method: Method) -> None:
     if method["queue"] == REPLY_TO:
         _await_replies(channel, tag, no_ack=method["no_ack"])
     else:
-        queue = find(channel, named(channel, method["queue"]))
+        name = named(channel, method["queue"])
+        check_queue(channel.connection, "read", name)
+        queue = find(channel, name)
         _attach(channel, queue, tag, method)
     if not method["nowait"]:
         channel.reply("basic.consume-ok", consumer_tag=tag)
@@ -137,7 +140,9 @@ def cancel(channel: Channel, method: Method) -> None:
 
 def get(channel: Channel, method: Method) -> None:
     """basic.get: at once if the message is in memory, else when it was read."""
-    queue = find(channel, named(channel, method["queue"]))
+    name = named(channel, method["queue"])
+    check_queue(channel.connection, "read", name)
+    queue = find(channel, name)
     words = queue_words(queue.name, channel.connection.host)
     if queue.properties.kind == "stream":
         not_implemented(f"basic.get not supported by stream queues {words}")

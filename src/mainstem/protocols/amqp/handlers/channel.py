@@ -30,7 +30,7 @@ REPLIES_BYTES_MAX = 8 << 20
 """Direct replies that may wait to be sent; more are dropped, as they are when nobody listens."""
 OUTPUT_BYTES_MAX = 256 << 10
 
-LOOKS_AT_MESSAGES = frozenset({"basic.get", "queue.declare", "queue.purge", "queue.delete"})
+LOOKS_AT_MESSAGES = frozenset({"basic.get", "basic.consume", "queue.declare", "queue.purge", "queue.delete"})
 HANDLERS: dict[str, Handler] = {
     **exchanges.METHODS,
     **queues.METHODS,

@@ -50,6 +50,8 @@ class Connection:
         """Channels with something to do at the end of the pass."""
         self._channels: dict[Channel, None] = {}
         self._published_bytes = 0
+        self.connected_ms = node.broker.clock.now_ms()
+        self.name = node.new_connection_name()
         self.owned: list[Queue] = []
         """Queues that nobody else may use, and that end with it."""
         self.is_lost = False
@@ -73,12 +75,19 @@ class Connection:
         namespace = namespace_of(name)
         if not self.node.has_namespace(namespace):
             not_allowed(f"vhost {name} not found")
+        if not self.node.broker.access.may_enter(self.user, namespace):
+            not_allowed(f"access to vhost '{name}' refused for user '{self.user}'")
         self.host = name
         self.namespace = namespace
         self.router = self.node.broker.routes.of(namespace)
         self.node.connections[self] = None
 
     # Channels
+
+    @property
+    def channels(self) -> list[Channel]:
+        """Those that are open."""
+        return list(self._channels)
 
     def open_channel(self, number: int) -> Channel:
         """A new one."""

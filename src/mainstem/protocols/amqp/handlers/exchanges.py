@@ -17,6 +17,7 @@ from mainstem.broker.errors import (
 from mainstem.broker.routes import Destination, DestinationKind, Exchange, NewExchange
 from mainstem.protocols.amqp.codec.methods import Method
 from mainstem.protocols.amqp.errors import access_refused, not_found, precondition_failed
+from mainstem.protocols.amqp.handlers.permissions import check_exchange, check_key
 from mainstem.protocols.amqp.mapping.values import field_of, plain_table
 from mainstem.protocols.amqp.mapping.words import exchange_words, inequivalent, plain_name
 
@@ -42,9 +43,13 @@ async def declare(channel: Channel, method: Method) -> None:
         if connection.router.find(name) is None:
             not_found(f"no {words}")
     else:
+        check_exchange(connection, "configure", name)
         alternate = method["arguments"].get("alternate-exchange")
         if alternate is not None and alternate.type != "longstr":
             precondition_failed(f"invalid type '{alternate.type}' for arg 'alternate-exchange' in {words}")
+        if alternate is not None:
+            check_exchange(connection, "read", name)
+            check_exchange(connection, "write", alternate.value.decode("utf-8", "replace"))
         wish = NewExchange(
             name,
             method["type"],
@@ -95,6 +100,7 @@ async def delete(channel: Channel, method: Method) -> None:
     check_not_default(name)
     if name.startswith(SYSTEM_PREFIX):
         access_refused(f"deletion of system {words} not allowed")
+    check_exchange(channel.connection, "configure", name)
     try:
         await channel.connection.router.delete_exchange(name, if_unused=method["if_unused"])
     except UnknownExchange:
@@ -122,8 +128,11 @@ async def unbind(channel: Channel, method: Method) -> None:
 async def _bind(channel: Channel, method: Method, *, adding: bool) -> None:
     router, host = channel.connection.router, channel.connection.host
     source, target = plain_name(method["source"]), plain_name(method["destination"])
+    check_exchange(channel.connection, "write", target)
     check_not_default(target)
     check_not_default(source)
+    check_exchange(channel.connection, "read", source)
+    check_key(channel.connection, "read", source, method["routing_key"])
     arguments = plain_table(method["arguments"])
     destination = Destination(DestinationKind.EXCHANGE, target)
     try:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mainstem.broker.broker import Broker
-from mainstem.broker.topics import DEFAULT_NAMESPACE
 from mainstem.protocols.amqp.codec.field_table import Field, Table, decode_table, text
 from mainstem.protocols.amqp.errors import AmqpError, fail
+from mainstem.protocols.amqp.handlers.dialect import AmqpDialect
 from mainstem.protocols.amqp.mapping.envelope import Envelopes
 from mainstem.protocols.amqp.session import AmqpSettings, LoginRefused
 
@@ -62,12 +62,18 @@ class Node:
         self._version = version
         self._admits_guest = admits_guest
         self._random = random
+        self._connected = 0
         broker.queues.envelopes = self.envelopes
+        broker.dialect = AmqpDialect(self)
 
     def has_namespace(self, namespace: str) -> bool:
         """Whether there is such a virtual host."""
-        namespaces = getattr(self.broker, "namespaces", None)
-        return namespace == DEFAULT_NAMESPACE if namespaces is None else namespaces.find(namespace) is not None
+        return self.broker.namespaces.find(namespace) is not None
+
+    def new_connection_name(self) -> str:
+        """By which administrators know it."""
+        self._connected += 1
+        return f"amqp-{self._connected}"
 
     def new_name(self, prefix: str) -> str:
         """A name that nobody can guess."""
@@ -97,11 +103,16 @@ class Node:
 
     def check_password(self, user: str, password: bytes) -> None:
         """Whether it is that of the user. Raises LoginRefused."""
+        is_right = self.broker.access.is_right(user, password)
+        if is_right is None:
+            is_right = self._is_configured(user, password)
+        if not is_right:
+            raise LoginRefused(f"user '{user}' - invalid credentials")
+
+    def _is_configured(self, user: str, password: bytes) -> bool:
         known = self._known_password(user)
         # Compared in any case, so that the time tells nothing.
-        is_right = hmac.compare_digest(password, (known or "").encode())
-        if known is None or not is_right:
-            raise LoginRefused(f"user '{user}' - invalid credentials")
+        return hmac.compare_digest(password, (known or "").encode()) and known is not None
 
     def _known_password(self, user: str) -> str | None:
         if user == self.settings.user:

@@ -18,6 +18,7 @@ from mainstem.protocols.amqp.codec.framing import METHOD, encode_content, encode
 from mainstem.protocols.amqp.codec.methods import decode_method, encode_method
 from mainstem.protocols.amqp.codec.properties import Properties, decode_properties, encode_properties
 from mainstem.protocols.amqp.errors import NO_ROUTE, access_refused, not_found, not_implemented, precondition_failed
+from mainstem.protocols.amqp.handlers.permissions import check_exchange, check_key
 from mainstem.protocols.amqp.mapping.arguments import EXPIRY_MS_MAX
 from mainstem.protocols.amqp.mapping.envelope import KEY_HEADER, further_keys, seal
 from mainstem.protocols.amqp.mapping.values import plain_table, readable
@@ -97,6 +98,11 @@ class Publisher:
         """What tx.commit will publish."""
         self.transaction_bytes = 0
 
+    @property
+    def unconfirmed(self) -> int:
+        """How many messages wait for their confirm."""
+        return self.sequence - self._stored if self.is_confirming else 0
+
     def publish(self, method: bytes, properties: bytes, body: bytes) -> None:
         """One message. Raises AmqpError."""
         connection = self._connection
@@ -139,6 +145,7 @@ class Publisher:
             not_implemented("immediate=true")
         exchange: str = arguments["exchange"]
         plan = Plan(exchange, arguments["routing_key"], arguments["mandatory"], properties)
+        check_exchange(self._connection, "write", exchange)
         found = self._connection.router.find(exchange)
         if exchange:
             if found is None:
@@ -147,6 +154,8 @@ class Publisher:
                 access_refused(f"cannot publish to internal {exchange_words(exchange, self._connection.host)}")
         decoded = decode_properties(properties)
         may_be_kept = self._take_properties(plan, decoded)
+        for key in plan.routing_keys:
+            check_key(self._connection, "write", exchange, key)
         may_be_kept &= self._take_routes(plan, decoded)
         plan.headers = seal(exchange, plan.routing_key, plan.properties, decoded, plan.ttl_ms)
         if may_be_kept and len(properties) <= PLAN_BYTES_MAX:

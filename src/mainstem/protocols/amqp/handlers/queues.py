@@ -25,6 +25,7 @@ from mainstem.protocols.amqp.errors import (
     resource_locked,
 )
 from mainstem.protocols.amqp.handlers.exchanges import check_not_default
+from mainstem.protocols.amqp.handlers.permissions import check_exchange, check_key, check_queue
 from mainstem.protocols.amqp.handlers.publishing import REPLY_TO
 from mainstem.protocols.amqp.mapping.arguments import (
     NAME_PREFIX,
@@ -105,12 +106,16 @@ async def _declare(channel: Channel, method: Method, name: str) -> Queue:
             precondition_failed(f"Cannot declare a server-named queue for type rabbit_{kind}_queue")
         name = connection.node.new_name(_prefix(prefix))
     words = queue_words(name, connection.host)
+    check_queue(connection, "configure", name)
     known = connection.queues.find(connection.namespace, name)
     if known is None and name.startswith("amq.") and not is_unnamed:
         access_refused(f"queue name '{name}' contains reserved prefix 'amq.*'")
     target = arguments.get("x-dead-letter-exchange")
     if target is not None and target.type != "longstr":
         precondition_failed(f"invalid type '{target.type}' for arg 'x-dead-letter-exchange' in {words}")
+    if target is not None:
+        check_queue(connection, "read", name)
+        check_exchange(connection, "write", target.value.decode("utf-8", "replace"))
     exclusive = method["exclusive"]
     wanted = queue_properties(
         arguments,
@@ -181,7 +186,10 @@ async def _bind(channel: Channel, method: Method, *, adding: bool) -> None:
     exchange = plain_name(method["exchange"])
     if name.startswith(REPLY_TO):
         access_refused("cannot bind or unbind to a volatile (direct reply-to) queue")
+    check_queue(connection, "write", name)
     check_not_default(exchange)
+    check_exchange(connection, "read", exchange)
+    check_key(connection, "read", exchange, key)
     queue = connection.queues.find(connection.namespace, name)
     if queue is not None:
         check_access(channel, queue)
@@ -203,7 +211,9 @@ async def _bind(channel: Channel, method: Method, *, adding: bool) -> None:
 
 async def purge(channel: Channel, method: Method) -> None:
     """queue.purge."""
-    queue = find(channel, named(channel, method["queue"]))
+    name = named(channel, method["queue"])
+    check_queue(channel.connection, "read", name)
+    queue = find(channel, name)
     if queue.properties.kind == "stream":
         words = queue_words(queue.name, channel.connection.host)
         not_implemented(f"queue.purge not supported by stream queues {words}")
@@ -216,6 +226,7 @@ async def delete(channel: Channel, method: Method) -> None:
     """queue.delete."""
     connection = channel.connection
     name = plain_name(named(channel, method["queue"]))
+    check_queue(connection, "configure", name)
     queue = connection.queues.find(connection.namespace, name)
     count = 0
     if queue is not None:

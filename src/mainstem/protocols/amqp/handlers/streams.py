@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from mainstem.broker.queues import Message, Queue
+from mainstem.broker.queues import Message, Queue, StreamStart
 from mainstem.protocols.amqp.codec.field_table import Field
 from mainstem.protocols.amqp.codec.properties import decode_properties
 from mainstem.protocols.amqp.handlers.consumers import ChannelConsumer
@@ -14,6 +14,7 @@ from mainstem.protocols.amqp.mapping.envelope import Envelope, with_headers
 if TYPE_CHECKING:
     from mainstem.protocols.amqp.handlers.channel import Channel
 
+WORDS: dict[bytes, Literal["first", "last", "next"]] = {b"first": "first", b"last": "last", b"next": "next"}
 FILTER_HEADER = "x-stream-filter-value"
 
 
@@ -23,7 +24,7 @@ class StreamConsumer(ChannelConsumer):
     def __init__(self, channel: Channel, queue: Queue, tag: str, **options: Any) -> None:
         super().__init__(channel, queue, tag, **options)
         self.start = self._where()
-        """Where to begin: "first", "last", "next", an offset, or ("time", ms)."""
+        """Where to begin."""
         wanted = self.arguments.get("x-stream-filter")
         self._wanted = None if wanted is None else _filters(wanted)
         self._unfiltered = self.arguments.get("x-stream-match-unfiltered") == Field("bool", True)
@@ -51,18 +52,18 @@ class StreamConsumer(ChannelConsumer):
         value = decode_properties(self._open(message).properties).get("headers", {}).get(FILTER_HEADER)
         return self._unfiltered if value is None else value.value in self._wanted
 
-    def _where(self) -> str | int | tuple[str, int]:
+    def _where(self) -> StreamStart:
         field = self.arguments.get("x-stream-offset")
         if field is None:
-            return "next"
+            return StreamStart("next")
         if field.type == "timestamp":
-            return ("time", field.value * 1000)
+            return StreamStart("time", field.value * 1000)
         if field.type == "longstr":
             age = age_ms(field.value)
             if age is not None:
-                return ("time", self._connection.queues.now_ms() - age)
-            return str(field.value.decode())
-        return int(field.value)
+                return StreamStart("time", self._connection.queues.now_ms() - age)
+            return StreamStart(WORDS[field.value])
+        return StreamStart("offset", field.value)
 
 
 def _filters(field: Field) -> frozenset[bytes]:

@@ -1,0 +1,41 @@
+"""What the user of a connection may do, where users were made and given permissions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from mainstem.protocols.amqp.errors import access_refused
+from mainstem.protocols.amqp.mapping.words import exchange_words, queue_words
+
+if TYPE_CHECKING:
+    from mainstem.protocols.amqp.handlers.connection import Connection
+
+Action = Literal["configure", "write", "read"]
+DEFAULT_EXCHANGE_ALIAS = "amq.default"
+
+
+def check_queue(connection: Connection, action: Action, name: str) -> None:
+    """Raises ChannelError."""
+    if not connection.node.broker.access.may(connection.user, connection.namespace, action, name):
+        _refuse(connection, action, queue_words(name, connection.host))
+
+
+def check_exchange(connection: Connection, action: Action, name: str) -> None:
+    """Raises ChannelError."""
+    if not connection.node.broker.access.may(connection.user, connection.namespace, action, name):
+        _refuse(connection, action, exchange_words(name or DEFAULT_EXCHANGE_ALIAS, connection.host))
+
+
+def check_key(connection: Connection, action: Action, exchange: str, routing_key: str) -> None:
+    """Of a topic exchange. Raises ChannelError."""
+    found = connection.router.find(exchange)
+    if found is None or found.kind != "topic":
+        return
+    access = connection.node.broker.access
+    if not access.may_use_key(connection.user, connection.namespace, exchange, action, routing_key):
+        words = exchange_words(exchange, connection.host)
+        _refuse(connection, action, f"topic '{routing_key}' in {words}")
+
+
+def _refuse(connection: Connection, action: Action, what: str) -> None:
+    access_refused(f"{action} access to {what} refused for user '{connection.user}'")
