@@ -135,6 +135,8 @@ class Catalog:
         self.reserved: set[tuple[str, str]] = set()
         """Names, with their namespaces, that somebody is about to take."""
         self._plain_names: dict[tuple[str, str], str] = {}
+        self._configs: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+        """Equal ones are kept once: a hundred thousand queues have the same."""
 
     # Questions
 
@@ -266,7 +268,9 @@ class Catalog:
                 del self.origins[log]
             self._plain_names.pop((namespace, _plain(name)), None)
             return
-        topic = Topic(_decode_topic(value), self.topic_defaults)
+        entry = _decode_topic(value)
+        configs = self._configs.setdefault(tuple(entry.configs.items()), entry.configs)
+        topic = Topic(msgspec.structs.replace(entry, configs=configs), self.topic_defaults)
         self.namespaces.setdefault(topic.namespace, {})[topic.name] = topic
         self.by_id[topic.id] = topic
         self.origins.update((log, (topic.id, partition)) for partition, log in enumerate(topic.logs))

@@ -227,7 +227,7 @@ class Outbox:
                         continue
             lane = queue.lanes[0] if queue.is_plain else queue.lane_of(priority)
             batch = lane.batch
-            if batch is None or batch.refers or batch.size > BATCH_BYTES_MAX or lane in self._draft.referred:
+            if batch is None or batch.size > BATCH_BYTES_MAX or batch.refers:
                 batch = self._begin_batch(lane, now_ms)
             batch.add(content)
             messages = batch.messages
@@ -274,6 +274,8 @@ class Outbox:
             fan = self._fan = self._begin_batch(source, model.timestamp_ms)
             fan.refers = [(lane, []) for lane in lanes[1:]]
             self._draft.referred.update(lanes[1:])
+            for lane in lanes[1:]:
+                lane.batch = None
         fan.add(content)
         fan.messages = _note(fan.lane, fan.messages, model, ttl_ms)
         fan.refers = [(lane, _note(lane, messages, model, ttl_ms)) for lane, messages in fan.refers]

@@ -285,7 +285,7 @@ class Queue:
         taken = self._take(1, NO_LIMIT)
         if taken:
             callback(taken[0])
-        elif any(lane.is_behind for lane in self.lanes):
+        elif self._has_more():
             self._getters.append(callback)
             self.refill()
         else:
@@ -412,10 +412,14 @@ class Queue:
         getters, self._getters = self._getters, []
         for number, callback in enumerate(getters):
             taken = self._take(1, NO_LIMIT)
-            if not taken and any(lane.is_behind for lane in self.lanes):
+            if not taken and self._has_more():
                 self._getters = getters[number:] + self._getters
                 return
             callback(taken[0] if taken else None)
+
+    def _has_more(self) -> bool:
+        """Whether there is something that cannot be given out yet: it is being read, or about to be called given out."""
+        return any(lane.is_behind or lane.ready for lane in self.lanes)
 
     def end_getters(self) -> None:
         """Nobody gets anything any more."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mainstem.broker.queues.queue import Queue
 from mainstem.coordination.cursor import Cursor
 from mainstem.coordination.queue import entries
+from mainstem.coordination.queue.properties import QueueProperties
 from mainstem.coordination.subscription_entries import decode_floor, decode_floor_key, decode_page_key
 
 if TYPE_CHECKING:
@@ -37,14 +38,16 @@ class StoredQueues:
     def load(self, stored: Mapping[bytes, bytes]) -> list[Queue]:
         """Make all queues; answers those that were not to outlast the last run."""
         gone: list[Queue] = []
+        shared: dict[QueueProperties, QueueProperties] = {}
         for key, value in stored.items():
             if key.startswith(entries.QUEUE_PREFIX):
                 entry = entries.decode_queue(value)
+                properties = shared.setdefault(entry.properties, entry.properties)
                 queue = Queue(
                     self._queues,
                     entry.namespace,
                     entry.name,
-                    entry.properties,
+                    properties,
                     entry.logs,
                     topic_name=entry.topic_name,
                     is_borrowed=entry.is_borrowed,

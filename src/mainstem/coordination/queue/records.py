@@ -88,7 +88,7 @@ def ttl_of(headers: bytes) -> int:
 class BatchUnderway:
     """Records of one turn for one log, becoming a batch."""
 
-    __slots__ = ("_body", "count", "lane", "messages", "refers", "timestamp_ms")
+    __slots__ = ("_body", "count", "lane", "messages", "refers", "size", "timestamp_ms")
 
     def __init__(self, lane: Lane[Any], timestamp_ms: int) -> None:
         self.lane = lane
@@ -98,12 +98,9 @@ class BatchUnderway:
         """For the window of the lane; None when it has no room for all."""
         self.refers: Sequence[tuple[Lane[Any], list[Message] | None]] = ()
         """Further lanes that get the same records, by reference."""
-        self._body = bytearray(HEADER_BYTES)
-
-    @property
-    def size(self) -> int:
+        self.size = HEADER_BYTES
         """Bytes so far."""
-        return len(self._body)
+        self._body = bytearray(HEADER_BYTES)
 
     def add(self, content: bytes) -> None:
         """One record more, of the batch's time."""
@@ -113,6 +110,7 @@ class BatchUnderway:
         self._body += b"".join(
             (SMALL_VARINTS[size] if size < SMALL_VARINT_COUNT else varint_bytes(size), b"\0\0", delta, content)
         )
+        self.size += size
         self.count = count + 1
 
     def seal(self) -> bytearray:
