@@ -31,7 +31,7 @@ from mainstem.coordination.queue.entries import (
 from mainstem.coordination.queue.names import topic_name_of
 from mainstem.coordination.queue.properties import PRIORITY_MAX, QueueProperties, first_difference
 from mainstem.coordination.topic_config import log_config
-from mainstem.model.errors import MainstemError
+from mainstem.storage.answer import Answer
 from mainstem.storage.contract import CreateLog, DeleteLog, Edge, Engine, LogChange, LogConfig, Mutation
 
 if TYPE_CHECKING:
@@ -70,7 +70,6 @@ class Declaring:
         self._routes = routes
         self._stored = stored
         self._underway: dict[tuple[str, str], asyncio.Future[None]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
         topics.on_delete = self._topic_ends
         topics.on_expand = self._topic_grows
 
@@ -164,27 +163,26 @@ class Declaring:
         count = queue.ready_count
         if if_empty and count:
             raise QueueNotEmpty(queue.name)
+        await self._end(queue)
+        return count
+
+    def _end(self, queue: Queue) -> Answer[None]:
         end = self._decide_end(queue)
         self._queues.outbox.flush()  # What was published before is behind us in the log.
         answer = self._engine.alter(end.changes, end.state)
         self._queues.remove(queue)
         end.finish()
-        await answer
-        return count
+        return answer
 
-    def delete_soon(self, queue: Queue) -> None:
+    def delete_unused(self, queue: Queue) -> None:
         """Remove a queue that has had its time."""
 
-        async def delete() -> None:
-            try:
-                if not queue.is_gone and not queue.consumers.all:
-                    await self.delete(queue)
-            except MainstemError as error:
-                log.warning("queue %s could not be deleted: %s", queue.name, error)
+        def done(answer: Answer[None]) -> None:
+            if answer.error is not None:
+                log.warning("queue %s could not be deleted: %s", queue.name, answer.error)
 
-        task = asyncio.get_running_loop().create_task(delete())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        if not queue.is_gone and not queue.consumers.all:
+            self._end(queue).on_done(done)
 
     async def let_go(self, queues: Sequence[Queue]) -> None:
         """Remove many, which nobody uses."""

@@ -192,6 +192,8 @@ class Outbox:
         self._relieved: list[Callable[[], None]] = []
         self.is_full = False
         """Whether the disk is."""
+        self.full_queues: set[Queue] = set()
+        """Those whose publishers were told to wait."""
 
     # Publishing
 
@@ -463,8 +465,7 @@ class Outbox:
             self._schedule()
         if arrived:
             self._on_arrival(arrived)
-        if self._relieved and self._bytes < OUTBOX_BYTES_MAX // 2 and not self.is_full:
-            self._relieve()
+        self._relieve()
 
     def _refused(self, draft: Draft, error: BaseException) -> None:
         log.warning("a commit of %d batches to queues is refused: %s", len(draft.batches), error)
@@ -496,11 +497,19 @@ class Outbox:
         """Whether publishers are to wait: the disk is full, or too much waits for it."""
         return self.is_full or self._bytes > OUTBOX_BYTES_MAX
 
+    def not_full(self, queue: Queue) -> None:
+        """A queue has room again, or is gone."""
+        if queue in self.full_queues:
+            self.full_queues.discard(queue)
+            self._relieve()
+
     def when_relieved(self, callback: Callable[[], None]) -> None:
         """Call back once, when publishers may go on."""
         self._relieved.append(callback)
 
     def _relieve(self) -> None:
+        if not self._relieved or self.full_queues or self.is_full or self._bytes > OUTBOX_BYTES_MAX // 2:
+            return
         relieved, self._relieved = self._relieved, []
         for callback in relieved:
             callback()

@@ -199,6 +199,7 @@ class Queue:
         if self.rules.overflow != "drop-head" and self.is_over(self.incoming, 1):
             if self.rules.overflow == "back-pressure":
                 self.incoming += 1
+                self._home.outbox.full_queues.add(self)
                 return HOLD
             if self.rules.overflow == "reject-publish-dlx":
                 self._home.bury_refused(self, headers, value, key)

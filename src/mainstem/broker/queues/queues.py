@@ -148,6 +148,7 @@ class Queues:
             self._watch.remove(lane.log)
             for offset in lane.rests:
                 self.upkeep.forget((lane, offset))
+        self.outbox.not_full(queue)
         self.upkeep.forget((queue, "idle"))
         self.upkeep.forget((queue, "head"))
         self.upkeep.forget((queue, "lease"))
@@ -226,6 +227,8 @@ class Queues:
         if queue.may_expire:
             self.look_at_head(queue)
         queue.dispatch()
+        if queue in self.outbox.full_queues and not queue.is_over(queue.incoming):
+            self.outbox.not_full(queue)
 
     def look_at_head(self, queue: Queue) -> None:
         """Let go of what has expired, now and when the next is due."""
@@ -237,7 +240,7 @@ class Queues:
     def unused(self, queue: Queue) -> None:
         """The last consumer has gone."""
         if queue.properties.auto_delete and queue.had_consumers and not queue.is_gone:
-            self._declaring.delete_soon(queue)
+            self._declaring.delete_unused(queue)
         self.watch_idle(queue)
 
     def watch_idle(self, queue: Queue) -> None:
@@ -249,7 +252,7 @@ class Queues:
         if queue.consumers.all:
             return
         if due_ms <= self.now_ms():
-            self._declaring.delete_soon(queue)
+            self._declaring.delete_unused(queue)
         else:
             self.upkeep.at(due_ms, (queue, "idle"), functools.partial(self.watch_idle, queue))
 

@@ -1,0 +1,15 @@
+"""A world for each test."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.broker.queues.queue_world import World
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """A broker on a simulated disk."""
+    world = World()
+    yield world
+    world.close()

@@ -1,0 +1,174 @@
+"""Who is given what, in which order."""
+
+import pytest
+
+from mainstem.broker.errors import QueueBusy
+from mainstem.broker.queues import Queue, QueueProperties
+from tests.unit.broker.queues.queue_world import NO_HEADERS, Holder, World
+
+
+def declared(world: World, name: str = "q", **properties: object) -> Queue:
+    return world.do(world.queues.declare("default", name, QueueProperties(**properties)))  # type: ignore[arg-type]
+
+
+def test_messages_are_given_out_in_turn(world: World) -> None:
+    queue, holders = declared(world), [Holder(), Holder(), Holder()]
+    for holder in holders:
+        queue.attach(holder)
+    world.put(queue, *(b"%d" % n for n in range(9)))
+    world.quiet()
+    assert sorted(len(holder.held) for holder in holders) == [3, 3, 3]
+    assert {tuple(int(value) % 3 for value in holder.values()) for holder in holders} == {(0,) * 3, (1,) * 3, (2,) * 3}
+
+
+def test_nobody_is_given_more_than_there_is_room_for(world: World) -> None:
+    queue, narrow, wide = declared(world), Holder(room=2), Holder(room=5)
+    queue.attach(narrow)
+    queue.attach(wide)
+    world.put(queue, *(b"%d" % n for n in range(10)))
+    world.quiet()
+    assert (len(narrow.held), len(wide.held), queue.ready_count) == (2, 5, 3)
+    world.queues.settle(narrow.let_go(1))
+    queue.wake()
+    world.quiet()
+    assert (len(narrow.held), queue.ready_count) == (2, 2)
+
+
+def test_bytes_are_room_too_but_one_message_always_fits(world: World) -> None:
+    queue, holder = declared(world), Holder()
+    holder.room_bytes = 100
+    world.put(queue, *(b"x" * 60 for _ in range(10)))
+    world.quiet()
+    holder.room = 3
+    queue.attach(holder)
+    world.quiet()
+    assert len(holder.held) == 3
+
+
+def test_a_higher_priority_is_served_first_as_long_as_it_has_room(world: World) -> None:
+    queue, low, high = declared(world), Holder(), Holder(room=4, priority=10)
+    queue.attach(low)
+    queue.attach(high)
+    world.put(queue, *(b"%d" % n for n in range(10)))
+    world.quiet()
+    assert (len(high.held), len(low.held)) == (4, 6)
+
+
+def test_single_active_consumer(world: World) -> None:
+    queue, first, second = declared(world, single_active=True), Holder(), Holder()
+    queue.attach(first)
+    queue.attach(second)
+    assert (first.is_active, second.is_active) == (True, None)
+    world.put(queue, b"1", b"2")
+    world.quiet()
+    assert (len(first.held), len(second.held)) == (2, 0)
+    queue.detach(first)
+    world.queues.requeue(first.let_go())
+    world.quiet()
+    assert second.is_active
+    assert second.told == [(b"1", 1), (b"2", 1)]
+
+
+def test_exclusive_consumers(world: World) -> None:
+    queue = declared(world)
+    queue.attach(Holder())
+    with pytest.raises(QueueBusy):
+        queue.attach(Holder(is_exclusive=True))
+    alone = declared(world, "alone", ordering="exclusive")
+    alone.attach(Holder())
+    with pytest.raises(QueueBusy):
+        alone.attach(Holder())
+
+
+def test_urgent_messages_go_first(world: World) -> None:
+    queue = declared(world, priority_max=3)
+    for n in range(8):
+        world.put(queue, b"%d" % n, priority=n % 5)
+    world.quiet()
+    holder = Holder()
+    queue.attach(holder)
+    world.quiet()
+    assert holder.values() == [b"3", b"4", b"2", b"7", b"1", b"6", b"0", b"5"], "5 and above count as the highest"
+    world.queues.settle(holder.let_go())
+    world.quiet()
+    world.crash()
+    again = world.queues.find("default", "q")
+    assert again is not None
+    assert again.ready_count == 0
+
+
+def test_one_key_is_worked_on_by_one_consumer_at_a_time(world: World) -> None:
+    queue, holders = declared(world, ordering="key"), [Holder(room=2), Holder(room=2)]
+    for holder in holders:
+        queue.attach(holder)
+    for n in range(6):
+        assert world.queues.outbox.put([queue], NO_HEADERS, b"%d" % n, key=b"ab"[n % 2 : n % 2 + 1]) == 0
+    world.quiet()
+    assert sorted(holder.values() for holder in holders) == [[b"0", b"2"], [b"1", b"3"]]
+    mine = next(holder for holder in holders if holder.values() == [b"0", b"2"])
+    world.queues.settle(mine.let_go(1))
+    queue.wake()
+    world.quiet()
+    assert mine.values() == [b"2", b"4"], "the key stays with who has it"
+    assert [message.key for message in mine.held] == [b"a", b"a"]
+
+
+def test_a_paused_queue_gives_nothing_out(world: World) -> None:
+    queue, holder = declared(world), Holder()
+    queue.attach(holder)
+    queue.pause()
+    world.put(queue, b"1")
+    world.quiet()
+    assert not holder.held
+    queue.resume()
+    world.quiet()
+    assert holder.values() == [b"1"]
+
+
+def test_get_one_by_one(world: World) -> None:
+    queue = declared(world)
+    world.put(queue, b"1", b"2")
+    world.quiet()
+    got: list[bytes | None] = []
+    for _ in range(3):
+        queue.get_one(lambda message: got.append(None if message is None else bytes(message.value)))
+    world.quiet()
+    assert got == [b"1", b"2", None]
+    assert queue.unsettled_count == 2
+
+
+def test_a_backlog_larger_than_memory_is_read_from_the_log(world: World) -> None:
+    queue = declared(world)
+    for _ in range(40):
+        world.put(queue, *(b"x" * 500 for _ in range(50)))
+        world.end_turn()
+    world.quiet()
+    assert len(queue.lanes[0].ready) < 2000 == queue.ready_count
+    holder = Holder()
+    queue.attach(holder)
+    world.quiet()
+    assert [message.offset for message in holder.held] == list(range(2000))
+
+
+def test_fan_out_keeps_the_order_of_each_queue(world: World) -> None:
+    queues = [declared(world, name) for name in ("a", "b", "c")]
+    put, large = world.queues.outbox.put, b"x" * 2000
+    put(queues[:1], NO_HEADERS, b"0")
+    put(queues, NO_HEADERS, b"1" + large)
+    put(queues[1:2], NO_HEADERS, b"2")
+    put(queues, NO_HEADERS, b"3" + large)
+    put(queues, NO_HEADERS, b"4" + large)
+    put(queues[::-1], NO_HEADERS, b"5" + large)
+    put(queues, NO_HEADERS, b"6")
+    world.quiet()
+    first = [[value[:1] for value in world.values(queue)] for queue in queues]
+    assert first == [
+        [b"0", b"1", b"3", b"4", b"5", b"6"],
+        [b"1", b"2", b"3", b"4", b"5", b"6"],
+        [b"1", b"3", b"4", b"5", b"6"],
+    ]
+    for queue, values in zip(queues, first, strict=True):
+        holder = Holder()
+        queue.attach(holder)
+        world.quiet()
+        assert [value[:1] for value in holder.values()] == values
