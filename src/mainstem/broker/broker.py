@@ -34,6 +34,7 @@ from mainstem.broker.client_quotas import ClientQuotas
 from mainstem.broker.administration import Access, Administration, Namespaces, Parameters, Policies
 from mainstem.broker.clock import Clock
 from mainstem.broker.dead_letters import DeadLetters
+from mainstem.broker.dialect import Dialect
 from mainstem.broker.directed_groups import DirectedGroups
 from mainstem.broker.group_configs import GroupConfigs
 from mainstem.broker.groups import Groups
@@ -41,6 +42,7 @@ from mainstem.broker.letters import Letters
 from mainstem.broker.producers import Producers
 from mainstem.broker.scram_users import ScramUsers
 from mainstem.broker.queues.queues import Queues
+from mainstem.broker.queues.settings import QueueSettings
 from mainstem.broker.redrives import Redrives
 from mainstem.broker.routes import Routes
 from mainstem.broker.schedules.delivery import BrokerDelivery
@@ -65,7 +67,9 @@ from mainstem.storage.contract import Engine
 class Broker:
     """One broker over one engine. Open it with `Broker.open`."""
 
-    def __init__(self, engine: Engine, clock: Clock, catalog: Catalog, ids: ProducerIds) -> None:
+    def __init__(
+        self, engine: Engine, clock: Clock, catalog: Catalog, ids: ProducerIds, settings: QueueSettings
+    ) -> None:
         self.clock = clock
         self.cluster_id = catalog.cluster_id
         self.topics = Topics(engine, catalog)
@@ -84,7 +88,7 @@ class Broker:
         self.parameters = Parameters(self.administration)
         self.policies = Policies(self.administration)
         self.routes = Routes(engine, self._alternate_by_policy)
-        self.queues = Queues(engine, clock, self.topics, self.routes)
+        self.queues = Queues(engine, clock, self.topics, self.routes, settings)
         self.queues.rules_for = self._rules_for
         self.policies.on_change.append(self._policies_changed)
         delivery = BrokerDelivery(
@@ -105,6 +109,8 @@ class Broker:
         self.client_quotas = ClientQuotas(engine)
         self.client_metrics = ClientMetrics(engine)
         self.stages = Stages(engine, clock, self.transactions, self.topics.named(), catalog.by_id)
+        self.dialect: Dialect | None = None
+        """How the protocol of queues words things, once somebody speaks it."""
         self.publish = engine.commit
         self.read = engine.read
         self.find = engine.offset_at
@@ -125,7 +131,7 @@ class Broker:
             queue.set_rules(self._rules_for(namespace, queue.name, queue.properties))
 
     @classmethod
-    async def open(cls, engine: Engine, clock: Clock) -> Broker:
+    async def open(cls, engine: Engine, clock: Clock, settings: QueueSettings = QueueSettings()) -> Broker:  # noqa: B008
         """Load what is known, and found what must be there. Raises kinds of MainstemError."""
         catalog = Catalog()
         for key, value in (await engine.load(catalogs.SCOPE)).entries.items():
@@ -141,6 +147,7 @@ class Broker:
             ids.replay(key, value)
         broker = cls(engine, clock, catalog, ids)
         await broker.group_configs.load()
+        broker = cls(engine, clock, catalog, ids, settings)
         await broker.directed_groups.load()
         await broker.groups.load()
         await broker.share_groups.load({log for topic in catalog.by_id.values() for log in topic.logs})
@@ -155,3 +162,7 @@ class Broker:
         await broker.schedules.load()
         await broker.recurrences.load()
         return broker
+
+    async def close(self) -> None:
+        """Store what was settled and is not stored yet. Raises kinds of MainstemError."""
+        await self.queues.close()

@@ -206,7 +206,9 @@ class Subscriptions:
         """Do not know anything of these logs any more."""
         held = self._hold(name)
         known = [number for number in logs if number in held.cursors]
-        await self._engine.alter((), [m for number in known for m in held.cursors[number].decide_forget(scope_of(name))])
+        await self._engine.alter(
+            (), [m for number in known for m in held.cursors[number].decide_forget(scope_of(name))]
+        )
         for number in known:
             del held.cursors[number]
 

@@ -64,6 +64,7 @@ class Server:
         self._operations = ServerOperations(settings.advertise, Path(settings.storage.data_directory))
         self._listeners: list[Listener] = []
         self._adapters: dict[str, OpenSession] = {}
+        self._broker: Broker | None = None
         self._stop = asyncio.Event()
         self._stops = 0
         self._failure: BaseException | None = None
@@ -140,10 +141,11 @@ class Server:
     async def _connect(self, storage: Storage) -> None:
         """Make the broker and the adapters in front of it."""
         try:
-            broker = await Broker.open(storage.engine, LoopClock())
+            broker = await Broker.open(storage.engine, LoopClock(), self._settings.queues)
         except MainstemError as error:
             raise StartRefused(f"cannot load the catalog: {error}") from error
         broker.stages.govern(self._settings.stages)
+        self._broker = broker
         services = Services(self._operations, broker)
         for name, addresses in self._settings.listen.items():
             if addresses:
@@ -213,6 +215,8 @@ class Server:
         if self._failure is not None:
             return  # After a failed sync nothing more is written: what the disk did with the last write is unknown.
         try:
+            if self._broker is not None:
+                await self._broker.close()
             await storage.close()
         except MainstemError as error:
             self.fail(error)

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 
 from mainstem.broker.stages import StageRules
+from mainstem.broker.queues.settings import QueueSettings
 from mainstem.server.registry import REGISTERED
 from mainstem.storage.local.settings import EngineSettings
 from mainstem.transport.address import Address
@@ -53,6 +54,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits
     storage: EngineSettings
     stages: StageRules
+    queues: QueueSettings
     protocols: dict[str, msgspec.Struct]
     """The section of each registered protocol, by its name."""
     listen: dict[str, tuple[Address, ...]]
@@ -88,6 +90,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "limits": Limits,
     "storage": EngineSettings,
     "stages": StageRules,
+    "queues": QueueSettings,
     **{name: registration.settings for name, registration in REGISTERED.items()},
 }
 """Structs by the prefix of their keys. A required field is not a setting: the server itself gives its value."""

@@ -36,16 +36,13 @@ from mainstem.storage.contract import CreateLog, DeleteLog, Edge, Engine, LogCha
 
 if TYPE_CHECKING:
     from mainstem.broker.queues.queues import Queues
+    from mainstem.broker.queues.settings import QueueSettings
     from mainstem.broker.queues.stored import StoredQueues
     from mainstem.broker.routes import Routes
     from mainstem.broker.topics import Topics
 
 log = logging.getLogger(__name__)
 
-RETENTION_MS = 600_000
-"""How long acknowledged messages stay unless a queue says otherwise."""
-RETENTION_BYTES = 256 << 20
-"""How much of them, in one lane."""
 BATCH_BYTES_MAX = 24 << 20
 """The largest message, with its headers; well below what one commit can carry."""
 LET_GO_AT_ONCE = 500
@@ -113,7 +110,7 @@ class Declaring:
             if topic is not None:
                 return await self._borrow(namespace, name, properties, topic)
             logs, next_log = catalog.take_logs(properties.lanes)
-            configs = topic_configs(properties)
+            configs = topic_configs(properties, self._queues.settings)
             config = queue_log_config(properties, configs)
             state = [next_log]
             if topic_name is not None:
@@ -147,7 +144,7 @@ class Declaring:
     def log_config(self, queue: Queue) -> LogConfig:
         """What the logs of a queue promise, with what was configured since."""
         topic = None if queue.topic_name is None else self._topics.named(queue.namespace).get(queue.topic_name)
-        configs = topic_configs(queue.rules)
+        configs = topic_configs(queue.rules, self._queues.settings)
         if topic is not None and queue.properties.kind != "stream":
             configs |= topic.configs
         return queue_log_config(queue.properties, configs)
@@ -303,10 +300,10 @@ def check_properties(properties: QueueProperties) -> None:
         raise InvalidQueue(f"a {properties.kind} queue is durable and not exclusive")
 
 
-def topic_configs(properties: QueueProperties) -> dict[str, str]:
+def topic_configs(properties: QueueProperties, settings: QueueSettings) -> dict[str, str]:
     """The same, as a topic's configuration says it."""
-    retention_ms = RETENTION_MS if properties.retention_ms is None else properties.retention_ms
-    retention_bytes = RETENTION_BYTES if properties.retention_bytes is None else properties.retention_bytes
+    retention_ms = settings.retention_ms if properties.retention_ms is None else properties.retention_ms
+    retention_bytes = settings.retention_bytes if properties.retention_bytes is None else properties.retention_bytes
     if properties.kind == "stream":
         retention_ms = -1 if properties.age_max_ms is None else properties.age_max_ms
         retention_bytes = -1 if properties.bytes_max is None else properties.bytes_max

@@ -192,6 +192,8 @@ class Outbox:
         self._relieved: list[Callable[[], None]] = []
         self.is_full = False
         """Whether the disk is."""
+        self.window_bytes_max = WINDOW_BYTES_MAX
+        """Of one lane, now: all have their share."""
         self.full_queues: set[Queue] = set()
         """Those whose publishers were told to wait."""
 
@@ -238,7 +240,7 @@ class Outbox:
                 if (
                     lane.tail == lane.end
                     and len(ready) + len(messages) < queue.window_max
-                    and lane.ready_bytes < WINDOW_BYTES_MAX
+                    and lane.ready_bytes < self.window_bytes_max
                 ):
                     expires_ms = queue.expiry(now_ms, ttl_ms) if ttl_ms >= 0 or queue.has_ttl else 0
                     messages.append(Message(lane, -1, now_ms, key, headers, value, expires_ms))
@@ -279,8 +281,9 @@ class Outbox:
             for lane in lanes[1:]:
                 lane.batch = None
         fan.add(content)
-        fan.messages = _note(fan.lane, fan.messages, model, ttl_ms)
-        fan.refers = [(lane, _note(lane, messages, model, ttl_ms)) for lane, messages in fan.refers]
+        room = self.window_bytes_max
+        fan.messages = _note(fan.lane, fan.messages, model, ttl_ms, room)
+        fan.refers = [(lane, _note(lane, messages, model, ttl_ms, room)) for lane, messages in fan.refers]
         self._bytes += len(content)
         self._draft.bytes += len(content)
         if self._draft.bytes > DRAFT_BYTES_MAX:
@@ -515,14 +518,16 @@ class Outbox:
             callback()
 
 
-def _note(lane: QueueLane, messages: list[Message] | None, model: Message, ttl_ms: int) -> list[Message] | None:
+def _note(
+    lane: QueueLane, messages: list[Message] | None, model: Message, ttl_ms: int, room: int
+) -> list[Message] | None:
     """One more message for the window of a lane, as long as there is room."""
     queue = lane.queue
     if (
         messages is None
         or lane.tail != lane.end
         or len(lane.ready) + len(messages) >= queue.window_max
-        or lane.ready_bytes >= WINDOW_BYTES_MAX
+        or lane.ready_bytes >= room
     ):
         return None
     expires_ms = queue.expiry(model.timestamp_ms, ttl_ms) if ttl_ms >= 0 or queue.has_ttl else 0

@@ -16,10 +16,11 @@ from mainstem.broker.clock import Clock
 from mainstem.broker.queues.consumers import Consumer
 from mainstem.broker.queues.dead_lettering import DeadLettering, Envelopes
 from mainstem.broker.queues.declaring import Declaring
-from mainstem.broker.queues.outbox import Outbox
+from mainstem.broker.queues.outbox import WINDOW_BYTES_MAX, Outbox
 from mainstem.broker.queues.queue import Queue, QueueLane
 from mainstem.broker.queues.reading import Reader
 from mainstem.broker.queues.rewinding import Rewinding
+from mainstem.broker.queues.settings import QueueSettings
 from mainstem.broker.queues.settling import Settling
 from mainstem.broker.queues.stored import StoredQueues
 from mainstem.broker.queues.streams import StreamReader
@@ -50,8 +51,16 @@ def _as_declared(_namespace: str, _name: str, properties: QueueProperties) -> Qu
 class Queues:
     """All of them."""
 
-    def __init__(self, engine: Engine, clock: Clock, topics: Topics, routes: Routes) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Clock,
+        topics: Topics,
+        routes: Routes,
+        settings: QueueSettings = QueueSettings(),  # noqa: B008
+    ) -> None:
         self.clock = clock
+        self.settings = settings
         self.now_ms = clock.now_ms
         self.generation = 0
         """Grows when a queue comes or goes."""
@@ -172,6 +181,7 @@ class Queues:
             lane.reserved = lane.reserve_at = stored.given
         lane.rests = {offset: (due_ms, None) for offset, due_ms in stored.rests.items()}
         self._lanes[log_number] = lane
+        self.outbox.window_bytes_max = min(WINDOW_BYTES_MAX, self.settings.window_bytes_max // len(self._lanes))
         return lane
 
     def read_stream(self, queue: Queue, consumer: Consumer) -> StreamReader:
