@@ -1,4 +1,7 @@
-"""Heartbeats: a peer that says nothing for two intervals is gone; to one that hears nothing we speak every half interval."""
+"""Heartbeats: to a peer that hears nothing we speak every half interval; one that is silent for two in a row is gone.
+
+As RabbitMQ does, we look once per interval whether anything came. So a peer has between two and three of them.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,19 @@ class Heartbeat:
         """Set when bytes come; a session that does not want any leaves it set."""
         self.spoke = True
         """Set when bytes are sent."""
-        self._heard_at: float | None = None
+        self._looked_at: float | None = None
+        self._missed = 0
         self._spoke_at = 0.0
 
     def is_lost(self, now: float) -> bool:
         """Whether the peer was silent for too long."""
-        if self.heard or self._heard_at is None:
+        if self._looked_at is None or not self.interval_s:
+            self._looked_at = now
+        elif now - self._looked_at >= self.interval_s:
+            self._looked_at = now
+            self._missed = 0 if self.heard else self._missed + 1
             self.heard = False
-            self._heard_at = now
-        return bool(self.interval_s) and now - self._heard_at > 2 * self.interval_s
+        return self._missed >= 2
 
     def is_due(self, now: float) -> bool:
         """Whether it is our turn to say something."""
