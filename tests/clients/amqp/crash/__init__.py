@@ -1,0 +1,1 @@
+"""Kills a real broker under load from AMQP clients, again and again."""
