@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 from mainstem.broker.clock import Clock
 from mainstem.broker.topics import NewTopic, Topic, Topics
 from mainstem.coordination.group_config import ShareRules
+from mainstem.coordination.queue.deaths import ORIGIN_HEADER, Origin, Reason, encode_facts
 from mainstem.coordination.subscription import Counts, Cursor, Spent
 from mainstem.model.errors import MainstemError
 from mainstem.storage.contract import Append, Engine
@@ -82,6 +83,7 @@ class DeadLetters:
                 "message": MESSAGES[why],
             }
             headers = [(f"__dlq.errors.{fact}", value.encode()) for fact, value in facts.items()]
+            headers.append((ORIGIN_HEADER, encode_facts(self._origin_of(name, (source, partition), cursor, offset, why))))
             key, value = await self._content(cursor.log, offset) if rules.copies_dead else (None, None)
             record = Record(0, self._clock.now_ms(), key, value, headers)
             appends.append(Append(destination, encode_batch([record])))
@@ -102,6 +104,16 @@ class DeadLetters:
         if topic.configs.get(ENABLED) != "true":
             raise _Refused(f"{ENABLED} of {name} is not true")
         return topic
+
+    def _origin_of(self, name: str, place: tuple[str, int], cursor: Cursor, offset: int, why: Spent) -> Origin:
+        """The facts that every dead letter has; of a record that was not read its own time is not known."""
+        topic, partition = place
+        deliveries, failures = cursor.counts.get(offset, Counts())
+        reason: Reason = "rejected" if why is Spent.REJECTED else "delivery_limit"
+        now_ms = self._clock.now_ms()
+        return Origin(
+            reason, "default", name, topic, partition, offset, -1, now_ms, deliveries, failures, MESSAGES[why]
+        )
 
     async def _content(self, number: int, offset: int) -> tuple[bytes | None, bytes | None]:
         """Key and value; nothing of what is gone or cannot be read."""

@@ -31,7 +31,7 @@ class Consumer(Protocol):
         """The queue is gone, and with it all that was not settled."""
 
     def activated(self, is_active: bool) -> None:
-        """Of a queue that serves one consumer at a time: it is your turn, or not any more."""
+        """Of a queue that serves one consumer at a time: it is your turn, until you are detached."""
 
 
 class Rota:
@@ -61,7 +61,7 @@ class Rota:
         while place and self.all[place - 1].priority < consumer.priority:
             place -= 1
         self.all.insert(place, consumer)
-        if self.is_single and (self.active is None or self.active.priority < consumer.priority):
+        if self.is_single and self.active is None:
             self._activate(consumer)
 
     def remove(self, consumer: Consumer) -> bool:
@@ -76,9 +76,7 @@ class Rota:
         return True
 
     def _activate(self, consumer: Consumer) -> None:
-        before, self.active = self.active, consumer
-        if before is not None:
-            before.activated(False)
+        self.active = consumer
         consumer.activated(True)
 
     def able(self) -> Sequence[Consumer]:

@@ -8,11 +8,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
-
-import msgspec
+from typing import TYPE_CHECKING, Protocol
 
 from mainstem.broker.queues.outbox import Put
+from mainstem.coordination.queue.deaths import (
+    DEAD_HEADER,
+    ORIGIN_HEADER,
+    TTL_HEADER,
+    Death,
+    Origin,
+    Reason,
+    deaths_of,
+    decode_origin,
+    encode_facts,
+    is_cycle,
+    with_death,
+)
 from mainstem.coordination.queue.message import Message
 from mainstem.coordination.queue.records import decode_headers, encode_headers
 from mainstem.coordination.routes.errors import UnknownExchange
@@ -22,47 +33,21 @@ if TYPE_CHECKING:
     from mainstem.broker.queues.queues import Queues
     from mainstem.broker.routes import Routes
 
+__all__ = [
+    "DEAD_HEADER",
+    "ORIGIN_HEADER",
+    "TTL_HEADER",
+    "DeadLettering",
+    "Death",
+    "Envelopes",
+    "NeutralEnvelopes",
+    "Origin",
+    "Reason",
+    "deaths_of",
+    "decode_origin",
+]
+
 log = logging.getLogger(__name__)
-
-Reason: TypeAlias = Literal["rejected", "expired", "maxlen", "delivery_limit"]
-DEAD_HEADER, ORIGIN_HEADER, TTL_HEADER = "mainstem-dead", "mainstem-origin", "mainstem-ttl"
-DEATHS_MAX = 64
-"""Deaths that are remembered of one message, by queue and reason."""
-
-
-class Death(msgspec.Struct, frozen=True, array_like=True):
-    """Once or more often a message was given up by this queue for this reason."""
-
-    queue: str
-    reason: Reason
-    count: int
-    first_ms: int
-    last_ms: int
-    exchange: str
-    routing_keys: list[str]
-    ttl_ms: int = -1
-    """The time to live that the message had of its own."""
-
-
-class Origin(msgspec.Struct, frozen=True):
-    """Where a dead letter comes from."""
-
-    reason: Reason
-    namespace: str
-    queue: str
-    topic: str | None
-    partition: int
-    offset: int
-    timestamp_ms: int
-    died_ms: int
-    deliveries: int
-    failures: int
-    error: str = ""
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode_deaths = msgspec.msgpack.Decoder(list[Death]).decode
-decode_origin = msgspec.msgpack.Decoder(Origin).decode
 
 
 class Envelopes(Protocol):
@@ -124,38 +109,6 @@ def _text(content: bytes | None) -> object:
         return content
 
 
-def deaths_of(headers: bytes) -> list[Death]:
-    """The history of a message, the newest first."""
-    if DEAD_HEADER.encode() not in headers:
-        return []
-    for name, content in decode_headers(headers):
-        if name == DEAD_HEADER and content is not None:
-            try:
-                return _decode_deaths(content)
-            except msgspec.MsgspecError:
-                return []
-    return []
-
-
-def _with_death(deaths: list[Death], death: Death) -> list[Death]:
-    """One more death, in front; the same queue and reason count together."""
-    for number, known in enumerate(deaths):
-        if known.queue == death.queue and known.reason == death.reason:
-            again = msgspec.structs.replace(known, count=known.count + 1, last_ms=death.last_ms)
-            return [again, *deaths[:number], *deaths[number + 1 :]]
-    return [death, *deaths][:DEATHS_MAX]
-
-
-def _is_cycle(target: str, deaths: Sequence[Death]) -> bool:
-    """Whether a message comes back to a queue that gave it up, without anybody having rejected it in between."""
-    for death in deaths:
-        if death.reason == "rejected":
-            return False
-        if death.queue == target:
-            return True
-    return False
-
-
 class DeadLettering:
     """Gives up messages of all queues."""
 
@@ -177,21 +130,21 @@ class DeadLettering:
         death = Death(
             queue.name, reason, 1, now_ms, now_ms, envelopes.exchange_of(message), [routing_key, *cc], _ttl(message)
         )
-        deaths = _with_death(deaths_of(message.headers), death)
+        deaths = with_death(deaths_of(message.headers), death)
         if target.routing_key is not None:
             routing_key, cc = target.routing_key, ()
         names = self._route(queue, target.exchange, [routing_key, *cc], message)
-        found = [self._queues.find(queue.namespace, name) for name in names if not _is_cycle(name, deaths)]
+        found = [self._queues.find(queue.namespace, name) for name in names if not is_cycle(name, deaths)]
         targets = [one for one in found if one is not None and not one.is_gone]
         if not targets:
             return []
         block = decode_headers(envelopes.re_routed(message, target.exchange, routing_key))
         known = {name for name, _ in block}
-        origin = _encode(self._origin(message, reason, error, now_ms))
+        origin = encode_facts(self._origin(message, reason, error, now_ms))
         block = [header for header in block if header[0] not in (DEAD_HEADER, TTL_HEADER)]
         if ORIGIN_HEADER not in known:
             block.append((ORIGIN_HEADER, origin))
-        block.append((DEAD_HEADER, _encode(deaths)))
+        block.append((DEAD_HEADER, encode_facts(deaths)))
         return [Put(targets, encode_headers(block), message.value, message.key, -1, _priority(message))]
 
     def _route(self, queue: Queue, exchange: str, keys: Sequence[str], message: Message) -> Sequence[str]:

@@ -17,7 +17,7 @@ from mainstem.broker.clock import Clock, Timer
 from mainstem.coordination.extra import Extra, Share
 from mainstem.coordination.queue.message import Message
 from mainstem.coordination.queue.records import BatchUnderway, encode_content
-from mainstem.model.errors import DiskError, EngineClosed, MainstemError, StorageFull, UnknownLog
+from mainstem.model.errors import CommitTooLarge, DiskError, EngineClosed, MainstemError, StorageFull, UnknownLog
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Append, Commit, CommitResult, Committed, Engine, LogChange, Mutation, Refer
 
@@ -33,6 +33,8 @@ BATCH_BYTES_MAX = 512 << 10
 """A batch that is larger takes no more records."""
 DRAFT_BYTES_MAX = 4 << 20
 """A draft that is larger is committed at once."""
+TRANSACTION_BYTES_MAX = 24 << 20
+"""What one transaction publishes at most: it is one commit."""
 OUTBOX_BYTES_MAX = 64 << 20
 """When so much waits to be durable, publishers are to wait."""
 FLIGHTS_MAX = 2
@@ -380,8 +382,13 @@ class Outbox:
     ) -> list[int]:
         """All of it in one commit; what `settle` does, too. Answers which of the puts a full queue refused.
 
-        Raises kinds of MainstemError.
+        Raises kinds of MainstemError: CommitTooLarge and StorageFull before anything is done.
         """
+        size = sum((len(put.value) + len(put.headers)) * len(put.queues) for put in puts)
+        if size > TRANSACTION_BYTES_MAX:
+            raise CommitTooLarge(f"{size} bytes in one transaction; at most {TRANSACTION_BYTES_MAX}")
+        if self.is_full and puts:
+            raise StorageFull("disk use is above the hard mark")
         self._cut_draft()
         refused: list[int] = []
         self._is_whole = True

@@ -30,6 +30,8 @@ ROOM_BYTES_MAX = 8 << 20
 """What one consumer is given in one turn, but for a single message that is larger."""
 TAKEN, REFUSED, HOLD = 0, 1, 2
 NO_LIMIT = 1 << 62
+AT_ONCE = 1
+"""The expiry of a message that does not wait: whoever has room when it arrives gets it, or nobody."""
 
 
 class Queue:
@@ -171,7 +173,7 @@ class Queue:
         if ttl_ms < 0:
             return 0
         self.may_expire = True
-        return max(now_ms + ttl_ms, 1)
+        return now_ms + ttl_ms if ttl_ms else AT_ONCE
 
     # Rules
 
@@ -385,7 +387,7 @@ class Queue:
             message = ready.popleft()
             left -= len(message.value)
             unsettled[message.offset] = message
-            if now_ms and message.expires_ms and message.expires_ms <= now_ms:
+            if now_ms and AT_ONCE < message.expires_ms <= now_ms:
                 self._expired.append(message)
                 lane.ready_bytes -= len(message.value)
                 left += len(message.value)

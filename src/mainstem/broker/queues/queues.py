@@ -303,6 +303,8 @@ class Queues:
     def _came(self, lanes: Iterable[QueueLane]) -> None:
         for queue in dict.fromkeys([lane.queue for lane in lanes]):
             if not queue.is_gone:
+                if queue.may_expire:
+                    queue.dispatch()  # first, for those that do not wait
                 self.arrived(queue)
 
     def _came_back(self, messages: Sequence[Message]) -> None:

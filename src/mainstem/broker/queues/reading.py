@@ -86,6 +86,7 @@ class Reader:
     def _take_in(self, lane: QueueLane, found: Sequence[Message], tail: int) -> None:
         first = lane.tail
         cursor, unsettled, queue = lane.cursor, lane.unsettled, lane.queue
+        cursor.work_in()
         is_broken = bool(cursor.settled.pages) or bool(unsettled)
         wanted = [message for message in found if first <= message.offset < tail]
         passed = tail - first - len(wanted)

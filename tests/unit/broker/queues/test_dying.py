@@ -126,6 +126,19 @@ def test_expired_messages_are_not_given_out_after_a_restart(world: World) -> Non
     assert holder.values() == [b"for good"]
 
 
+def test_what_does_not_wait_is_given_to_who_has_room_or_to_nobody(world: World) -> None:
+    queue, holder = declared(world, message_ttl_ms=0), Holder(room=1)
+    queue.attach(holder)
+    world.quiet()
+    world.put(queue, b"warm up")
+    world.quiet()
+    world.queues.settle(holder.let_go())
+    world.put(queue, b"1", b"2")
+    world.quiet()
+    assert holder.values() == [b"1"]
+    assert world.values(queue) == [b"1"]
+
+
 def test_the_head_makes_room(world: World) -> None:
     declared(world, "dead")
     queue = declared(world, length_max=3, dead_letter=TO_DEAD)

@@ -3,11 +3,12 @@
 import pytest
 
 from mainstem.broker.errors import PropertiesDiffer, QueueInUse, QueueLocked, QueueNotEmpty, UnknownTopic
-from mainstem.broker.queues import Queue, QueueProperties, StreamStart, queue_name_of, topic_name_of
+from mainstem.broker.queues import Put, Queue, QueueProperties, StreamStart, queue_name_of, topic_name_of
 from mainstem.broker.topics import NewTopic
-from mainstem.storage.contract import Append, Commit
+from mainstem.model.errors import CommitTooLarge
+from mainstem.storage.contract import Append, Budget, Commit
 from mainstem.wire.record_batch import Record, encode_batch, encode_marker
-from tests.unit.broker.queues.queue_world import Holder, World
+from tests.unit.broker.queues.queue_world import NO_HEADERS, Holder, World
 
 
 def declared(world: World, name: str = "q", **properties: object) -> Queue:
@@ -262,11 +263,25 @@ def test_what_is_settled_goes_when_its_time_is_over_and_what_is_not_stays(world:
     world.queues.settle(holder.let_go(40))
     world.quiet()
     world.pass_time(5_000)
-    from mainstem.storage.contract import Budget
-
     for _ in range(3):
         world.wait(world.engine.maintain(Budget()))
         world.pass_time(10_000)
     offsets = [offset for offset, _ in world.records(queue.logs[0])]
     assert offsets[-1] == 49
     assert 0 < offsets[0] <= 40
+
+
+def test_a_transaction_is_one_commit_or_refused_before_anything_is_done(world: World) -> None:
+    first, second, holder = declared(world, "first"), declared(world, "second"), Holder()
+    first.attach(holder)
+    world.put(first, b"1")
+    world.quiet()
+    taken = holder.let_go()
+    large = [Put([second], NO_HEADERS, b"x" * (9 << 20))] * 3
+    with pytest.raises(CommitTooLarge):
+        world.do(world.queues.outbox.commit_transaction(large, lambda: world.queues.settle(taken)))
+    assert first.unsettled_count == 1
+    puts = [Put([first, second], NO_HEADERS, b"2"), Put([second], NO_HEADERS, b"3")]
+    assert world.do(world.queues.outbox.commit_transaction(puts, lambda: world.queues.settle(taken))) == []
+    world.crash()
+    assert (world.values(found(world, "first")), world.values(found(world, "second"))) == ([b"2"], [b"2", b"3"])

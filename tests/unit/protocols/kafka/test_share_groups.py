@@ -5,6 +5,7 @@ from typing import Any
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
+from mainstem.broker.queues import decode_origin
 from mainstem.protocols.kafka.adapter import KafkaAdapter
 from mainstem.protocols.kafka.session import KafkaSettings
 from mainstem.storage.memory.engine import MemoryEngine
@@ -317,7 +318,11 @@ async def test_dead_letters(connect: Connect) -> None:
         (b"k", b"1", b"1"),
         (b"k", b"0", b"0"),
     ]
-    assert dict(found[1].headers) == {
+    headers = dict(found[1].headers)
+    origin = decode_origin(headers.pop("mainstem-origin") or b"")
+    assert (origin.reason, origin.queue, origin.topic, origin.offset) == ("delivery_limit", "g", "t", 0)
+    assert origin.deliveries == 2
+    assert headers == {
         "__dlq.errors.topic": b"t",
         "__dlq.errors.partition": b"0",
         "__dlq.errors.offset": b"0",
