@@ -144,13 +144,13 @@ class Router:
         """Remove a binding, if it is there. Raises kinds of RouteError."""
         await self._commit(self._table.decide_unbind(source, destination, routing_key, arguments))
 
+    async def clear(self) -> None:
+        """Remove all that was declared: the namespace is deleted."""
+        await self._commit(self._table.decide_forget_all())
+
     def decide_forget_queue(self, name: str) -> RouteChanges:
         """What is to be committed with the deletion of a queue; then `replay` it."""
         return self._table.decide_forget_queue(name)
-
-    def decide_forget_all(self) -> RouteChanges:
-        """What is to be committed with the deletion of the namespace; then `replay` it."""
-        return self._table.decide_forget_all()
 
     def replay(self, changes: RouteChanges) -> None:
         """Apply what was decided."""

@@ -13,6 +13,8 @@ from mainstem.protocols.http import adapter as http
 from mainstem.protocols.http.session import HttpSettings
 from mainstem.protocols.kafka import adapter as kafka
 from mainstem.protocols.kafka.session import KafkaSettings
+from mainstem.protocols.management import adapter as management
+from mainstem.protocols.management.session import ManagementSettings
 
 if TYPE_CHECKING:
     from mainstem.broker.broker import Broker
@@ -55,14 +57,23 @@ def _connect_kafka(services: Services, settings: msgspec.Struct) -> OpenSession:
     return kafka.KafkaAdapter(cast(KafkaSettings, settings), services.broker, services.operations).open_session
 
 
+def _connect_management(services: Services, settings: msgspec.Struct) -> OpenSession:
+    if services.broker.dialect is None:
+        # Nobody listens for AMQP, or not yet: its words are needed all the same.
+        amqp.AmqpAdapter(AmqpSettings(), services.broker, services.operations)
+    adapter = management.ManagementAdapter(cast(ManagementSettings, settings), services.broker, services.operations)
+    return adapter.open_session
+
+
 REGISTERED: dict[str, Registration] = {
     registration.name: registration
     for registration in (
         Registration(kafka.NAME, (kafka.DEFAULT_PORT,), KafkaSettings, _connect_kafka, kafka.check_listening),
         Registration(amqp.NAME, (amqp.DEFAULT_PORT,), AmqpSettings, _connect_amqp, amqp.check_listening),
         Registration(http.NAME, (http.DEFAULT_PORT,), HttpSettings, _connect_http, http.check_listening),
+        Registration(management.NAME, (management.DEFAULT_PORT,), ManagementSettings, _connect_management),
     )
 }
 
-PLANNED = frozenset({"management", "mqtt", "pulsar", "rocketmq", "stomp"})
+PLANNED = frozenset({"mqtt", "pulsar", "rocketmq", "stomp"})
 """Names that are spoken for: refused with a better word than "unknown"."""

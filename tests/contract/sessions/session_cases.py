@@ -7,6 +7,7 @@ from mainstem.protocols.http.codec import Request, Response
 from mainstem.protocols.http.handlers.operations import OperationsHandlers
 from mainstem.protocols.http.handlers.routes import Routes
 from mainstem.protocols.http.session import Handle, HttpSession, HttpSettings, Respond
+from mainstem.protocols.management.session import ManagementSession, ManagementSettings
 from mainstem.transport.session import Session, Wake
 from tests.contract.sessions import amqp_case, kafka_case
 from tests.unit.protocols.http.fixed_operations import FixedOperations
@@ -75,8 +76,17 @@ class LateAnswers:
             respond(response)
 
 
+def _management() -> Case:
+    def open_session(wake: Wake) -> ManagementSession:
+        settings = ManagementSettings(head_bytes_max=512, body_bytes_max=100)
+        return ManagementSession(wake, settings, http_routes().handle, date=lambda: "Thu, 01 Jan 1970 00:00:00 GMT")
+
+    return Case("management", open_session, lambda: None, HTTP_CONVERSATION, HTTP_OVERSIZE, input_bytes_max=1)
+
+
 def cases() -> Iterator[Case]:
     """All of them, new each time."""
+    yield _management()
     yield _http("http", http_routes().handle, lambda: None)
     late = LateAnswers(http_routes().handle)
     yield _http("http, answered later", late.handle, late.settle)

@@ -1,0 +1,100 @@
+"""How the protocol of queues words what administrators see and declare.
+
+Management does not know that protocol, and adapters do not know each other; whoever speaks it says so here when it starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from mainstem.broker.queues import Message, Queue, QueueProperties
+from mainstem.model.errors import PeerError
+
+
+class NotInDialect(PeerError):
+    """It cannot be said like this, for the reason that the protocol gives."""
+
+
+class Sealed(msgspec.Struct, frozen=True):
+    """A message as records hold it."""
+
+    headers: bytes
+    key: bytes | None
+    ttl_ms: int
+    priority: int
+    routing_keys: tuple[str, ...]
+    plain_headers: Mapping[str, object]
+    """As routes look at them."""
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """A message as a client of that protocol sees it."""
+
+    exchange: str
+    routing_key: str
+    properties: Mapping[str, Any]
+
+
+class ConsumerFacts(msgspec.Struct, frozen=True):
+    """A consumer of a channel."""
+
+    tag: str
+    queue: Queue
+    prefetch: int
+    needs_acknowledgement: bool
+    is_exclusive: bool
+    is_active: bool
+    arguments: Mapping[str, Any]
+
+
+class ChannelFacts(msgspec.Struct, frozen=True):
+    """A channel of a connection."""
+
+    number: int
+    prefetch: int
+    prefetch_all: int
+    unacknowledged: int
+    unconfirmed: int
+    is_confirming: bool
+    is_transactional: bool
+    consumers: Sequence[ConsumerFacts]
+
+
+class ConnectionFacts(msgspec.Struct, frozen=True):
+    """A client."""
+
+    name: str
+    user: str
+    namespace: str
+    connected_ms: int
+    client_properties: Mapping[str, Any]
+    channels: Sequence[ChannelFacts]
+    close: Callable[[str], None]
+    """End it, for this reason."""
+
+
+class Dialect(Protocol):
+    """What management asks. All but `connections` raise NotInDialect."""
+
+    def queue_properties(
+        self, name: str, arguments: Mapping[str, object], *, durable: bool, auto_delete: bool
+    ) -> QueueProperties:
+        """What a declaration with these arguments asks for."""
+
+    def queue_arguments(self, properties: QueueProperties) -> Mapping[str, Any]:
+        """Arguments as they were declared."""
+
+    def check_same(self, name: str, present: QueueProperties, wanted: QueueProperties) -> None:
+        """Whether a queue that is there may be declared like this."""
+
+    def seal(self, exchange: str, routing_key: str, properties: Mapping[str, Any]) -> Sealed:
+        """A message to be published."""
+
+    def open(self, message: Message) -> Opened:
+        """A message of a queue."""
+
+    def connections(self) -> list[ConnectionFacts]:
+        """Who is connected."""

@@ -1,0 +1,1 @@
+"""The part of RabbitMQ's management API that clients and tools call."""

@@ -1,0 +1,1 @@
+"""What answers: one file for each family of paths."""

@@ -1,0 +1,96 @@
+"""Who asks, and what they may do. Tags decide, as in RabbitMQ: administrator, monitoring, policymaker, management."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+import msgspec
+
+from mainstem.broker.administration import Action
+from mainstem.broker.broker import Broker
+from mainstem.protocols.management.errors import Forbidden, NotAuthorised, NotFound
+from mainstem.protocols.management.mapping.words import namespace_of
+from mainstem.wire.http.messages import Request
+
+T = TypeVar("T")
+
+GUEST = "guest"
+ADMINISTRATOR, MONITORING, POLICYMAKER, MANAGEMENT = "administrator", "monitoring", "policymaker", "management"
+KNOWN_TAGS = frozenset({ADMINISTRATOR, MONITORING, POLICYMAKER, MANAGEMENT})
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Somebody who was let in."""
+
+    name: str
+    tags: tuple[str, ...]
+    broker: Broker
+
+    def need(self, *tags: str) -> None:
+        """Whether one of these, or the administrator's, is among the tags. Raises Forbidden."""
+        if ADMINISTRATOR not in self.tags and not set(tags) & set(self.tags):
+            raise Forbidden(f"Not {tags[0] if tags else ADMINISTRATOR} user")
+
+    def sees_all(self) -> bool:
+        """Whether they see what is others'."""
+        return ADMINISTRATOR in self.tags or MONITORING in self.tags
+
+    def may_see(self, namespace: str) -> bool:
+        """Whether they see what is in a namespace."""
+        return self.sees_all() or self.broker.access.may_enter(self.name, namespace)
+
+    def enter(self, host: str) -> str:
+        """The namespace of a virtual host that they may see. Raises NotFound, Forbidden."""
+        namespace = namespace_of(host)
+        if self.broker.namespaces.find(namespace) is None:
+            raise NotFound("Not Found")
+        if not self.may_see(namespace):
+            raise Forbidden("User can not access virtual host")
+        return namespace
+
+    def check(self, namespace: str, action: Action, resource: str, kind: str = "queue") -> None:
+        """Whether they may do this. Raises Forbidden."""
+        if not self.broker.access.may(self.name, namespace, action, resource):
+            raise Forbidden(f"access to {kind} '{resource}' refused for user '{self.name}'")
+
+    def visible(self, items: Iterable[T], namespace_of_item: Callable[[T], str]) -> list[T]:
+        """Those that they may see."""
+        return [item for item in items if self.may_see(namespace_of_item(item))]
+
+
+class Callers:
+    """Lets callers in."""
+
+    def __init__(self, broker: Broker, admits_guest: Callable[[], bool]) -> None:
+        self._broker = broker
+        self._admits_guest = admits_guest
+
+    def caller(self, request: Request) -> Caller:
+        """Who asks. Raises NotAuthorised."""
+        name, password = _credentials(request)
+        is_right = self._broker.access.is_right(name, password)
+        tags: tuple[str, ...] = (ADMINISTRATOR,)
+        if is_right is None:
+            is_right = name == GUEST and hmac.compare_digest(password, GUEST.encode()) and self._admits_guest()
+        else:
+            tags = self._broker.access.get(name).tags
+        if not is_right:
+            raise NotAuthorised("Login failed")
+        if not KNOWN_TAGS & set(tags):
+            raise NotAuthorised("Not management user")
+        return Caller(name, tags, self._broker)
+
+
+def _credentials(request: Request) -> tuple[str, bytes]:
+    scheme, _, encoded = (request.header(b"authorization") or "").partition(" ")
+    if scheme.lower() != "basic":
+        raise NotAuthorised("Login failed")
+    try:
+        name, _, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
+    except binascii.Error:
+        raise NotAuthorised("Login failed") from None
+    return name.decode("utf-8", "replace"), password

@@ -1,0 +1,196 @@
+"""Queues: list, declare, delete, purge, get."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from mainstem.broker.broker import Broker
+from mainstem.broker.dialect import Dialect
+from mainstem.broker.letters import take
+from mainstem.broker.queues import Message, Queue
+from mainstem.broker.routes import Destination, DestinationKind
+from mainstem.protocols.management.errors import BadRequest, NotFound, Unavailable
+from mainstem.protocols.management.handlers.callers import Caller
+from mainstem.protocols.management.handlers.paths import Call, Path, created
+from mainstem.protocols.management.mapping import fields
+from mainstem.protocols.management.mapping.listing import listing, one
+from mainstem.protocols.management.mapping.rows import binding_row, default_binding_row, queue_row
+from mainstem.protocols.management.mapping.words import host_of
+from mainstem.wire.http.messages import Response
+
+GET_MESSAGES_MAX = 1_000
+ACKMODES = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false")
+AUTO, BASE64 = "auto", "base64"
+RESERVED_PREFIX = "amq."
+
+
+class QueuePaths:
+    """/api/queues."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._queues = broker.queues
+
+    def paths(self) -> list[Path]:
+        """What is served here."""
+        return [
+            Path("GET", "/queues", self.list_all),
+            Path("GET", "/queues/detailed", self.list_all),
+            Path("GET", "/queues/{}", self.list_host),
+            Path("GET", "/queues/{}/{}", self.get),
+            Path("PUT", "/queues/{}/{}", self.declare),
+            Path("DELETE", "/queues/{}/{}", self.delete),
+            Path("GET", "/queues/{}/{}/bindings", self.bindings),
+            Path("DELETE", "/queues/{}/{}/contents", self.purge),
+            Path("POST", "/queues/{}/{}/get", self.take),
+            Path("POST", "/queues/{}/{}/actions", self.act),
+        ]
+
+    def list_all(self, call: Call) -> Any:
+        """Of all virtual hosts that the caller may see."""
+        rows = [
+            queue_row(queue, self._broker)
+            for namespace in self._broker.namespaces.all()
+            if call.caller.may_see(namespace.name)
+            for queue in self._queues.all(namespace.name)
+        ]
+        return listing(rows, call.query)
+
+    def list_host(self, call: Call) -> Any:
+        """Of one virtual host."""
+        namespace = call.caller.enter(call.steps[0])
+        return listing([queue_row(queue, self._broker) for queue in self._queues.all(namespace)], call.query)
+
+    def get(self, call: Call) -> Any:
+        """One queue."""
+        return one(queue_row(self._find(call), self._broker), call.query)
+
+    async def declare(self, call: Call) -> Response:
+        """Declare it; 201 when it is new."""
+        namespace = call.caller.enter(call.steps[0])
+        return created(await declare_queue(self._broker, call.caller, namespace, call.steps[1], call.fields()))
+
+    async def delete(self, call: Call) -> None:
+        """Delete it, unless it is in use or holds messages and that was asked for."""
+        queue = self._find(call)
+        call.caller.check(queue.namespace, "configure", queue.name)
+        if_unused, if_empty = call.query.get("if-unused") == "true", call.query.get("if-empty") == "true"
+        await self._queues.delete(queue, if_unused=if_unused, if_empty=if_empty)
+
+    def bindings(self, call: Call) -> Any:
+        """What leads to it."""
+        queue = self._find(call)
+        found = self._broker.routes.of(queue.namespace).incoming(Destination(DestinationKind.QUEUE, queue.name))
+        rows = [default_binding_row(queue.name, queue.namespace)]
+        return listing(rows + [binding_row(binding, queue.namespace) for binding in found], call.query)
+
+    async def purge(self, call: Call) -> None:
+        """Let all go that waits."""
+        queue = self._find(call)
+        call.caller.check(queue.namespace, "read", queue.name)
+        await self._queues.purge(queue)
+
+    async def act(self, call: Call) -> None:
+        """`sync` and `cancel_sync` are of mirrored queues, of which there are none."""
+        self._find(call)
+        if fields.text(call.fields(), "action") not in ("sync", "cancel_sync"):
+            raise BadRequest("unknown action")
+
+    async def take(self, call: Call) -> list[dict[str, Any]]:
+        """Messages, put back or settled as the caller wants."""
+        queue, body = self._find(call), call.fields()
+        call.caller.check(queue.namespace, "read", queue.name)
+        count, mode = fields.number(body, "count"), fields.text(body, "ackmode")
+        encoding = fields.text(body, "encoding", AUTO)
+        truncate = fields.number(body, "truncate", 1 << 40)
+        if not 0 <= count <= GET_MESSAGES_MAX:
+            raise BadRequest(f"count is at most {GET_MESSAGES_MAX}")
+        if mode not in ACKMODES or encoding not in (AUTO, BASE64) or truncate < 0:
+            raise BadRequest("ackmode, encoding or truncate cannot be")
+        dialect = dialect_of(self._broker)
+        taken: list[Message] = []
+        rows: list[dict[str, Any]] = []
+        try:
+            while len(taken) < count:
+                message = await take(queue)
+                if message is None:
+                    break
+                taken.append(message)
+                rows.append(_message_row(message, queue, dialect, encoding, truncate))
+        finally:
+            if mode.endswith("requeue_true"):
+                self._queues.requeue(taken, failed=mode.startswith("reject"))
+            elif mode.startswith("reject"):
+                self._queues.reject(taken)
+            else:
+                self._queues.settle(taken)
+        await self._queues.outbox.wait_durable()
+        return rows
+
+    def _find(self, call: Call) -> Queue:
+        namespace = call.caller.enter(call.steps[0])
+        queue = self._queues.find(namespace, call.steps[1])
+        if queue is None:
+            raise NotFound("Not Found")
+        queue.open()
+        return queue
+
+
+def dialect_of(broker: Broker) -> Dialect:
+    """How queues are worded. Raises Unavailable."""
+    if broker.dialect is None:
+        raise Unavailable("nobody speaks AMQP here")
+    return broker.dialect
+
+
+async def declare_queue(broker: Broker, caller: Caller, namespace: str, name: str, body: dict[str, Any]) -> bool:
+    """Declare a queue; answers whether it is new. Raises ManagementError and kinds of MainstemError."""
+    if not name:
+        raise BadRequest("a queue has a name")
+    arguments = fields.table(body, "arguments")
+    kind = body.get("type") or broker.namespaces.get(namespace).default_queue_kind
+    if kind and "x-queue-type" not in arguments and kind not in ("default", "undefined"):
+        arguments["x-queue-type"] = kind
+    caller.check(namespace, "configure", name)
+    dialect = dialect_of(broker)
+    wanted = dialect.queue_properties(
+        name,
+        arguments,
+        durable=fields.flag(body, "durable", default=True),
+        auto_delete=fields.flag(body, "auto_delete"),
+    )
+    known = broker.queues.find(namespace, name)
+    if known is not None:
+        dialect.check_same(name, known.properties, wanted)
+        return False
+    if name.startswith(RESERVED_PREFIX):
+        raise BadRequest(f"queue name '{name}' contains reserved prefix 'amq.*'")
+    limit = broker.namespaces.get(namespace).limits.get("max-queues", -1)
+    if 0 <= limit <= len(list(broker.queues.all(namespace))):
+        raise BadRequest(
+            f"cannot declare queue '{name}': queue limit in vhost '{host_of(namespace)}' ({limit}) is reached"
+        )
+    await broker.queues.declare(namespace, name, wanted)
+    return True
+
+
+def _message_row(message: Message, queue: Queue, dialect: Dialect, encoding: str, truncate: int) -> dict[str, Any]:
+    opened = dialect.open(message)
+    content = bytes(message.value[:truncate])
+    shown, how = base64.b64encode(content).decode(), BASE64
+    if encoding == AUTO:
+        try:
+            shown, how = content.decode(), "string"
+        except UnicodeDecodeError:
+            pass
+    return {
+        "payload_bytes": len(message.value),
+        "redelivered": message.deliveries > 0,
+        "exchange": opened.exchange,
+        "routing_key": opened.routing_key,
+        "message_count": queue.ready_count,
+        "properties": dict(opened.properties),
+        "payload": shown,
+        "payload_encoding": how,
+    }

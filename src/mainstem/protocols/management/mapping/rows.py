@@ -1,0 +1,170 @@
+"""Queues, exchanges, bindings and clients as rows of a list."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from mainstem.broker.administration import Policies
+from mainstem.broker.broker import Broker
+from mainstem.broker.dialect import ChannelFacts, ConnectionFacts, ConsumerFacts
+from mainstem.broker.queues import Queue
+from mainstem.broker.routes import Binding, DestinationKind, Exchange
+from mainstem.coordination.administration.policies import KIND_OF_QUEUE
+from mainstem.protocols.management.mapping.listing import Row
+from mainstem.protocols.management.mapping.words import host_of
+
+NODE = "mainstem@localhost"
+
+
+def queue_row(queue: Queue, broker: Broker) -> Row:
+    """A queue."""
+    ready, unsettled = queue.ready_count, queue.unsettled_count
+    arguments = {} if broker.dialect is None else dict(broker.dialect.queue_arguments(queue.properties))
+    properties = queue.properties
+    return {
+        "name": queue.name,
+        "vhost": host_of(queue.namespace),
+        "type": properties.kind,
+        "durable": properties.durable,
+        "auto_delete": properties.auto_delete,
+        "exclusive": properties.exclusive,
+        "arguments": arguments,
+        "node": NODE,
+        "state": "stopped" if queue.is_paused else "running",
+        "messages": ready + unsettled,
+        "messages_ready": ready,
+        "messages_unacknowledged": unsettled,
+        "message_bytes": queue.ready_bytes,
+        "message_bytes_ready": queue.ready_bytes,
+        "messages_persistent": ready + unsettled if properties.durable else 0,
+        "consumers": queue.consumer_count,
+        "consumer_utilisation": 1.0 if queue.consumer_count and not ready else 0.0,
+        "single_active_consumer_tag": None,
+        "exclusive_consumer_tag": None,
+        **_policy_columns(broker.policies, queue.namespace, queue.name, KIND_OF_QUEUE[properties.kind]),
+    }
+
+
+def exchange_row(exchange: Exchange, namespace: str, broker: Broker) -> Row:
+    """An exchange."""
+    return {
+        "name": exchange.name,
+        "vhost": host_of(namespace),
+        "type": exchange.kind,
+        "durable": exchange.durable,
+        "auto_delete": exchange.auto_delete,
+        "internal": exchange.internal,
+        "arguments": dict(exchange.arguments),
+        "user_who_performed_action": "rmq-internal",
+        **_policy_columns(broker.policies, namespace, exchange.name, "exchanges"),
+    }
+
+
+def _policy_columns(policies: Policies, namespace: str, name: str, what: str) -> Row:
+    here = policies.of(namespace)
+    users = here.applying(name, what, is_operators=False)
+    operators = here.applying(name, what, is_operators=True)
+    return {
+        "policy": None if users is None else users.name,
+        "operator_policy": None if operators is None else operators.name,
+        "effective_policy_definition": here.definition(name, what),
+    }
+
+
+def properties_key(binding: Binding) -> str:
+    """What tells two bindings between the same ends apart, in a path."""
+    key = quote(binding.routing_key, safe="")
+    if binding.arguments:
+        return f"{key}~{binding.arguments_digest}"
+    return key or "~"
+
+
+def binding_row(binding: Binding, namespace: str) -> Row:
+    """A binding."""
+    return {
+        "source": binding.source,
+        "vhost": host_of(namespace),
+        "destination": binding.destination.name,
+        "destination_type": "queue" if binding.destination.kind is DestinationKind.QUEUE else "exchange",
+        "routing_key": binding.routing_key,
+        "arguments": dict(binding.arguments),
+        "properties_key": properties_key(binding),
+    }
+
+
+def default_binding_row(queue: str, namespace: str) -> Row:
+    """Every queue is bound to the exchange without a name."""
+    return {
+        "source": "",
+        "vhost": host_of(namespace),
+        "destination": queue,
+        "destination_type": "queue",
+        "routing_key": queue,
+        "arguments": {},
+        "properties_key": quote(queue, safe=""),
+    }
+
+
+def connection_row(connection: ConnectionFacts) -> Row:
+    """A client."""
+    return {
+        "name": connection.name,
+        "node": NODE,
+        "vhost": host_of(connection.namespace),
+        "user": connection.user,
+        "user_who_performed_action": connection.user,
+        "protocol": "AMQP 0-9-1",
+        "type": "network",
+        "state": "running",
+        "channels": len(connection.channels),
+        "connected_at": connection.connected_ms,
+        "client_properties": dict(connection.client_properties),
+        "ssl": False,
+    }
+
+
+def channel_row(connection: ConnectionFacts, channel: ChannelFacts) -> Row:
+    """A channel."""
+    return {
+        "name": f"{connection.name} ({channel.number})",
+        "number": channel.number,
+        "node": NODE,
+        "vhost": host_of(connection.namespace),
+        "user": connection.user,
+        "state": "running",
+        "confirm": channel.is_confirming,
+        "transactional": channel.is_transactional,
+        "consumer_count": len(channel.consumers),
+        "messages_unacknowledged": channel.unacknowledged,
+        "messages_unconfirmed": channel.unconfirmed,
+        "prefetch_count": channel.prefetch,
+        "global_prefetch_count": channel.prefetch_all,
+        "connection_details": {"name": connection.name},
+    }
+
+
+def consumer_row(connection: ConnectionFacts, channel: ChannelFacts, consumer: ConsumerFacts) -> Row:
+    """A consumer."""
+    return {
+        "consumer_tag": consumer.tag,
+        "queue": {"name": consumer.queue.name, "vhost": host_of(consumer.queue.namespace)},
+        "channel_details": {
+            "name": f"{connection.name} ({channel.number})",
+            "number": channel.number,
+            "connection_name": connection.name,
+            "node": NODE,
+            "user": connection.user,
+        },
+        "ack_required": consumer.needs_acknowledgement,
+        "exclusive": consumer.is_exclusive,
+        "active": consumer.is_active,
+        "activity_status": "up" if consumer.is_active else "waiting",
+        "prefetch_count": consumer.prefetch,
+        "arguments": dict(consumer.arguments),
+    }
+
+
+def found_in(rows: list[Row], **wanted: Any) -> list[Row]:
+    """Rows with these values."""
+    return [row for row in rows if all(row.get(name) == value for name, value in wanted.items())]

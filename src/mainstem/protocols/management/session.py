@@ -1,0 +1,34 @@
+"""The state machine of one HTTP connection is shared; here is how this adapter sets and words it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from mainstem.protocols.management.codec import encode_refusal
+from mainstem.wire.http.session import Handle, HttpConnection
+
+__all__ = ["Handle", "ManagementSession", "ManagementSettings"]
+
+
+class ManagementSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What one connection may cost, and who may come."""
+
+    head_bytes_max: int = 16 << 10
+    """Request line and headers."""
+    body_bytes_max: int = 16 << 20
+    """Content of one request: definitions to import are the largest."""
+    request_timeout_ms: int = 30_000
+    """From the first byte of a request to its last."""
+    guest: bool = True
+    """Whether `guest` with the password `guest` may use it, where it listens on this machine alone."""
+
+
+class ManagementSession(HttpConnection):
+    """One connection. `date` gives the text of the Date header, because a session has no clock."""
+
+    def __init__(
+        self, wake: Callable[[], None], settings: ManagementSettings, handle: Handle, date: Callable[[], str]
+    ) -> None:
+        super().__init__(wake, settings, handle, date, encode_refusal)

@@ -1,0 +1,261 @@
+"""Users, permissions, virtual hosts, policies, parameters, definitions."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mainstem.broker.broker import Broker
+from mainstem.broker.clock import LoopClock
+from mainstem.storage.async_runtime import AsyncRuntime
+from mainstem.storage.memory.engine import MemoryEngine
+from tests.unit.broker.brokers import with_engine
+from tests.unit.protocols.management.management_client import Admin, FixedOperations, with_admin
+
+
+@with_admin
+async def test_who_is_let_in(admin: Admin) -> None:
+    for user in (None, "guest:wrong", "nobody:guest", "guest"):
+        reply = await admin.ask("GET", "/overview", user=user)
+        assert reply.status == 401
+        assert reply.headers["www-authenticate"].startswith("Basic")
+    outside = Admin(admin.broker, FixedOperations("10.0.0.5"))
+    assert (await outside.ask("GET", "/overview", host="10.0.0.5")).status == 401, "guest is for this machine"
+    assert (await admin.ask("GET", "/overview", host="evil.example")).status == 421
+
+
+@with_admin
+async def test_users_and_what_they_may_do(admin: Admin) -> None:
+    await admin.put("/vhosts/shop", {"description": "a shop", "tags": "x,y", "default_queue_type": "quorum"})
+    await admin.put("/vhosts/default", {}, 400)
+    await admin.put("/users/ann", {"password": "secret", "tags": "management"})
+    await admin.put("/users/pol", {"password": "secret", "tags": ["policymaker"]})
+    await admin.put("/users/mute", {"password": "secret", "tags": ""})
+    await admin.put("/users/bad", {"tags": ""}, 400)
+    await admin.put("/users/bad", {"password_hash": "xx", "tags": ""}, 400)
+    await admin.put("/permissions/shop/ann", {"configure": "^own", "write": ".*", "read": "^own"})
+    await admin.put("/permissions/shop/nobody", {"configure": "", "write": "", "read": ""}, 404)
+    await admin.put("/permissions/shop/ann", {"configure": "(", "write": "", "read": ""}, 400)
+    await admin.put("/topic-permissions/shop/ann", {"exchange": "amq.topic", "write": "^a", "read": ".*"})
+
+    assert (await admin.ask("GET", "/overview", user="mute:secret")).status == 401
+    assert [row["name"] for row in await admin.get("/vhosts", user="ann:secret")] == ["shop"]
+    assert (await admin.ask("PUT", "/queues/shop/own-q", {}, user="ann:secret")).status == 201
+    assert (await admin.get("/queues/shop/own-q"))["type"] == "quorum"
+    assert (await admin.ask("PUT", "/queues/shop/other", {}, user="ann:secret")).status == 401
+    assert (await admin.ask("GET", "/queues/%2F", user="ann:secret")).status == 401
+    for method, path, content in [
+        ("GET", "/users", None),
+        ("PUT", "/vhosts/mine", {}),
+        ("GET", "/definitions", None),
+        ("GET", "/nodes", None),
+        ("PUT", "/policies/shop/p", {"pattern": "", "definition": {"max-length": 1}}),
+        ("PUT", "/users/x", {"password": "x", "tags": ""}),
+        ("PUT", "/operator-policies/shop/p", {"pattern": "", "definition": {"max-length": 1}}),
+    ]:
+        assert (await admin.ask(method, path, content, user="ann:secret")).status == 401, path
+    assert {row["name"] for row in await admin.get("/users")} == {"guest", "ann", "pol", "mute"}
+    assert [row["name"] for row in await admin.get("/users/without-permissions")] == ["pol", "mute"]
+    assert len(await admin.get("/users/ann/permissions")) == len(await admin.get("/vhosts/shop/permissions")) == 1
+    assert (await admin.get("/topic-permissions/shop/ann"))[0]["exchange"] == "amq.topic"
+    await admin.put("/vhost-limits/shop/max-queues", {"value": 5}, 204)
+    assert await admin.get("/vhost-limits") == [{"vhost": "shop", "value": {"max-queues": 5}}]
+    for number in range(4):
+        await admin.put(f"/queues/shop/{number}", {})
+    await admin.put("/queues/shop/one-too-many", {}, 400)
+    await admin.put("/vhost-limits/shop/max-fun", {"value": 5}, 400)
+    await admin.put("/user-limits/ann/max-channels", {"value": 5}, 204)
+    assert await admin.get("/user-limits/ann") == [{"user": "ann", "value": {"max-channels": 5}}]
+    await admin.delete("/permissions/shop/ann")
+    assert await admin.get("/vhosts", user="ann:secret") == []
+    await admin.delete("/users/ann")
+    assert (await admin.ask("GET", "/overview", user="ann:secret")).status == 401
+    await admin.delete("/vhosts/shop")
+    assert (await admin.ask("GET", "/queues/shop")).status == 404
+    await admin.delete("/vhosts/%2F", 400)
+
+
+@with_admin
+async def test_a_policy_holds_at_once(admin: Admin) -> None:
+    await admin.put("/queues/%2F/short", {})
+    queue = admin.broker.queues.find("default", "short")
+    assert queue is not None
+    definition = {"max-length": 2, "overflow": "reject-publish"}
+    await admin.put("/policies/%2F/p", {"pattern": "^s", "definition": definition, "priority": 1, "apply-to": "queues"})
+    await admin.put("/operator-policies/%2F/o", {"pattern": ".*", "definition": {"max-length": 1}})
+    shown = await admin.get("/queues/%2F/short")
+    assert (shown["policy"], shown["operator_policy"]) == ("p", "o")
+    assert shown["effective_policy_definition"] == {"max-length": 1, "overflow": "reject-publish"}
+    assert (queue.rules.length_max, queue.rules.overflow) == (1, "reject-publish")
+    publish = {"properties": {}, "routing_key": "short", "payload": "x"}
+    routed = [(await admin.post("/exchanges/%2F/amq.default/publish", publish))["routed"] for _ in range(3)]
+    assert routed == [True, False, False]
+    await admin.put("/queues/%2F/soon", {})
+    made_later = admin.broker.queues.find("default", "soon")
+    assert made_later is not None
+    assert made_later.rules.length_max == 1
+    await admin.put("/policies/%2F/bad", {"pattern": "^s", "definition": {"ha-mode": "all"}}, 400)
+    await admin.delete("/policies/%2F/p")
+    await admin.delete("/operator-policies/%2F/o")
+    assert queue.rules.length_max is None
+    await admin.delete("/policies/%2F/p", 404)
+
+
+@with_admin
+async def test_parameters(admin: Admin) -> None:
+    await admin.put("/parameters/shovel/%2F/mine", {"value": {"src-uri": "amqp://"}})
+    await admin.put("/parameters/shovel/%2F/mine", {}, 400)
+    await admin.put("/global-parameters/cluster_tags", {"value": {"a": 1}})
+    assert (await admin.get("/parameters/shovel/%2F/mine"))["value"] == {"src-uri": "amqp://"}
+    assert len(await admin.get("/parameters/shovel")) == len(await admin.get("/parameters")) == 1
+    assert (await admin.get("/global-parameters/cluster_tags"))["value"] == {"a": 1}
+    await admin.delete("/parameters/shovel/%2F/mine")
+    await admin.delete("/global-parameters/cluster_tags")
+    await admin.delete("/global-parameters/cluster_tags", 404)
+
+
+DEFINITIONS: dict[str, Any] = {
+    "rabbit_version": "3.12.1",
+    "users": [
+        {
+            "name": "ann",
+            # test12, as RabbitMQ's documentation hashes it.
+            "password_hash": "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR",
+            "hashing_algorithm": "rabbit_password_hashing_sha256",
+            "tags": ["administrator"],
+            "limits": {},
+        }
+    ],
+    "vhosts": [
+        {"name": "/"},
+        {"name": "shop", "metadata": {"description": "a shop", "tags": [], "default_queue_type": "quorum"}},
+    ],
+    "permissions": [{"user": "ann", "vhost": "shop", "configure": ".*", "write": ".*", "read": ".*"}],
+    "topic_permissions": [{"user": "ann", "vhost": "shop", "exchange": "amq.topic", "write": "^a", "read": ""}],
+    "parameters": [
+        {
+            "component": "operator_policy",
+            "vhost": "shop",
+            "name": "o",
+            "value": {"pattern": ".*", "definition": {"expires": 9}, "priority": 2, "apply-to": "queues"},
+        },
+        {"component": "vhost-limits", "vhost": "shop", "name": "limits", "value": {"max-queues": 9}},
+        {"component": "shovel", "vhost": "/", "name": "s", "value": {"a": 1}},
+    ],
+    "global_parameters": [{"name": "internal_cluster_id", "value": "x"}],
+    "policies": [
+        {
+            "vhost": "/",
+            "name": "p",
+            "pattern": "^q",
+            "apply-to": "queues",
+            "definition": {"max-length": 7},
+            "priority": 0,
+        }
+    ],
+    "queues": [
+        {
+            "name": "q",
+            "vhost": "/",
+            "durable": True,
+            "auto_delete": False,
+            "arguments": {"x-queue-type": "classic", "x-max-priority": 3},
+        },
+        {"name": "s", "vhost": "shop", "durable": True, "auto_delete": False, "arguments": {"x-queue-type": "stream"}},
+    ],
+    "exchanges": [
+        {
+            "name": "events",
+            "vhost": "/",
+            "type": "headers",
+            "durable": True,
+            "auto_delete": False,
+            "internal": False,
+            "arguments": {},
+        }
+    ],
+    "bindings": [
+        {
+            "source": "events",
+            "vhost": "/",
+            "destination": "q",
+            "destination_type": "queue",
+            "routing_key": "",
+            "arguments": {"x-match": "any", "a": 1},
+        },
+        {
+            "source": "amq.topic",
+            "vhost": "/",
+            "destination": "events",
+            "destination_type": "exchange",
+            "routing_key": "#",
+            "arguments": {},
+        },
+    ],
+}
+
+
+def comparable(definitions: dict[str, Any]) -> dict[str, Any]:
+    def row(value: Any) -> str:
+        return repr(sorted(value.items())) if isinstance(value, dict) else repr(value)
+
+    return {kind: sorted(map(row, rows)) for kind, rows in definitions.items() if isinstance(rows, list)}
+
+
+@with_engine
+async def test_a_brokers_definitions_move_over(engine: MemoryEngine) -> None:
+    admin = Admin(await Broker.open(engine, LoopClock()))
+    await admin.post("/definitions", DEFINITIONS, 204)
+    await admin.post("/definitions", DEFINITIONS, 204)
+    assert (await admin.get("/whoami", user="ann:test12"))["tags"] == ["administrator"]
+    queue = admin.broker.queues.find("default", "q")
+    assert queue is not None
+    assert (queue.properties.priority_max, queue.rules.length_max) == (3, 7)
+    assert admin.broker.routes.of("default").route("amq.topic", "k", lambda: {"a": 1}).queues == ("q",)
+    assert admin.broker.namespaces.get("shop").limits == {"max-queues": 9}
+    assert admin.broker.policies.find("shop", "o", is_operators=True).definition == {"expires": 9}
+    exported = await admin.get("/definitions")
+    for kind in ("permissions", "topic_permissions", "policies", "global_parameters", "bindings"):
+        assert comparable(exported)[kind] == comparable(DEFINITIONS)[kind], kind
+    assert {row["name"] for row in exported["queues"]} == {"q", "s"}
+    assert exported["users"][0]["password_hash"] == DEFINITIONS["users"][0]["password_hash"]
+    assert {row["component"] for row in exported["parameters"]} == {"operator_policy", "shovel"}
+
+    runtime = AsyncRuntime(asyncio.get_running_loop())
+    try:
+        other = Admin(await Broker.open(MemoryEngine(runtime), LoopClock()))
+        await other.post("/definitions", exported, 204)
+        assert comparable(await other.get("/definitions")) == comparable(exported)
+        one_host = await other.get("/definitions/%2F")
+        assert all("vhost" not in row for row in one_host["queues"] + one_host["bindings"])
+        await other.put("/vhosts/copy", {})
+        await other.post("/definitions/copy", one_host, 204)
+        assert [row["name"] for row in await other.get("/queues/copy")] == ["q"]
+    finally:
+        runtime.close()
+
+    again = Admin(await Broker.open(engine, LoopClock()))
+    assert comparable(await again.get("/definitions")) == comparable(exported)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"queues": 5},
+        {"queues": [5]},
+        {"queues": [{"name": "q"}]},
+        {"queues": [{"name": "q", "vhost": "nowhere"}]},
+        {"users": [{"name": "x"}]},
+        {"exchanges": [{"name": "x", "vhost": "/", "type": "odd"}]},
+        {"policies": [{"vhost": "/", "name": "p", "pattern": "("}]},
+        {"bindings": [{"source": "none", "vhost": "/", "destination": "none"}]},
+    ],
+)
+def test_definitions_that_cannot_be(wrong: dict[str, Any]) -> None:
+    @with_admin
+    async def run(admin: Admin) -> None:
+        reply = await admin.ask("POST", "/definitions", wrong)
+        assert reply.status in (400, 404), reply.body
+        assert reply.json()["reason"]
+
+    run()

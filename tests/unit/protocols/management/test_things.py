@@ -1,0 +1,143 @@
+"""Queues, exchanges, bindings and messages, as rabbitmqadmin asks for them."""
+
+import asyncio
+import base64
+
+from tests.unit.protocols.management.management_client import Admin, with_admin
+
+Q = "/queues/%2F"
+X = "/exchanges/%2F"
+
+
+@with_admin
+async def test_queues(admin: Admin) -> None:
+    await admin.put(f"{Q}/orders", {"durable": True, "arguments": {"x-max-length": 5, "x-message-ttl": 60_000}})
+    await admin.put(f"{Q}/orders", {"durable": True, "arguments": {"x-max-length": 5, "x-message-ttl": 60_000}}, 204)
+    await admin.put(f"{Q}/orders", {"durable": True, "arguments": {"x-max-length": 6}}, 400)
+    await admin.put(f"{Q}/a%2Fb", {"durable": "false", "auto_delete": "true"})
+    await admin.put(f"{Q}/quorum", {"type": "quorum"})
+    await admin.put(f"{Q}/amq.mine", {}, 400)
+    await admin.put(f"{Q}/wrong", {"arguments": {"x-max-length": "five"}}, 400)
+    await admin.put("/queues/nowhere/q", {}, 404)
+    shown = await admin.get(f"{Q}/orders")
+    assert shown["arguments"] == {"x-max-length": 5, "x-message-ttl": 60_000}
+    assert (shown["messages"], shown["consumers"], shown["type"], shown["vhost"]) == (0, 0, "classic", "/")
+    assert (await admin.get(f"{Q}/quorum"))["type"] == "quorum"
+    assert (await admin.get(f"{Q}/a%2Fb"))["durable"] is False
+    names = [row["name"] for row in await admin.get("/queues?columns=name&sort=name")]
+    assert names == ["a/b", "orders", "quorum"]
+    page = await admin.get("/queues?page=1&page_size=2&name=or&use_regex=false&pagination=true")
+    assert (page["filtered_count"], page["total_count"], page["page_count"]) == (2, 3, 1)
+    assert {row["name"] for row in page["items"]} == {"orders", "quorum"}
+    assert (await admin.ask("GET", "/queues?page=9")).status == 400
+    assert (await admin.ask("GET", "/queues?name=(&use_regex=true")).status == 400
+    await admin.delete(f"{Q}/orders")
+    await admin.delete(f"{Q}/orders", 404)
+
+
+@with_admin
+async def test_publish_and_get(admin: Admin) -> None:
+    await admin.put(f"{Q}/q", {})
+    publish = {"properties": {"headers": {"n": 1}, "delivery_mode": 2}, "routing_key": "q", "payload": "text"}
+    assert await admin.post(f"{X}/amq.default/publish", publish | {"payload_encoding": "string"}) == {"routed": True}
+    assert await admin.post(f"{X}/amq.default/publish", publish | {"routing_key": "nobody"}) == {"routed": False}
+    binary = {"properties": {}, "routing_key": "q", "payload": base64.b64encode(b"\xff").decode()}
+    await admin.post(f"{X}/amq.default/publish", binary | {"payload_encoding": "base64"})
+    keep = {"count": 5, "ackmode": "ack_requeue_true", "encoding": "auto"}
+    first, second = await admin.post(f"{Q}/q/get", keep)
+    assert (first["payload"], first["payload_encoding"], first["properties"]["headers"]) == ("text", "string", {"n": 1})
+    assert (first["exchange"], first["routing_key"], first["redelivered"], first["message_count"]) == (
+        "",
+        "q",
+        False,
+        1,
+    )
+    assert (second["payload"], second["payload_encoding"]) == ("/w==", "base64")
+    assert (await admin.get(f"{Q}/q"))["messages"] == 2
+    (short,) = await admin.post(f"{Q}/q/get", {"count": 1, "ackmode": "ack_requeue_false", "truncate": 2})
+    assert (short["payload"], short["payload_bytes"], short["redelivered"]) == ("te", 4, True)
+    await admin.delete(f"{Q}/q/contents")
+    assert (await admin.get(f"{Q}/q"))["messages"] == 0
+    for wrong in ({}, {"count": 1}, {"count": -1, "ackmode": "ack_requeue_true"}, {"count": 1, "ackmode": "eat"}):
+        await admin.post(f"{Q}/q/get", wrong, 400)
+    for wrong in ({"properties": {"weird": 1}}, {"properties": {"priority": "high"}}, {"payload_encoding": "rot13"}):
+        await admin.post(f"{X}/amq.default/publish", publish | wrong, 400)
+    await admin.post(f"{X}/amq.rabbitmq.trace/publish", publish, 401)
+
+
+@with_admin
+async def test_a_delayed_message_arrives_later(admin: Admin) -> None:
+    await admin.put(f"{Q}/q", {})
+    await admin.put(f"{X}/later", {"type": "x-delayed-message", "arguments": {"x-delayed-type": "fanout"}})
+    await admin.post("/bindings/%2F/e/later/q/q", {}, 201)
+    publish = {"properties": {"headers": {"x-delay": 30}}, "routing_key": "", "payload": "v"}
+    assert await admin.post(f"{X}/later/publish", publish) == {"routed": True}
+    assert (await admin.get(f"{Q}/q"))["messages"] == 0
+    async with asyncio.timeout(5):
+        while not (await admin.get(f"{Q}/q"))["messages"]:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.005)
+
+
+@with_admin
+async def test_exchanges_and_bindings(admin: Admin) -> None:
+    await admin.put(f"{X}/events", {"type": "topic", "arguments": {"alternate-exchange": "amq.fanout"}})
+    await admin.put(f"{X}/events", {"type": "topic", "arguments": {"alternate-exchange": "amq.fanout"}}, 204)
+    await admin.put(f"{X}/events", {"type": "fanout"}, 400)
+    await admin.put(f"{X}/odd", {"type": "odd"}, 400)
+    await admin.put(f"{Q}/q", {})
+    shown = await admin.get(f"{X}/events")
+    assert (shown["type"], shown["durable"], shown["arguments"]) == (
+        "topic",
+        True,
+        {"alternate-exchange": "amq.fanout"},
+    )
+    assert len(await admin.get(X)) == 8
+    reply = await admin.ask("POST", "/bindings/%2F/e/events/q/q", {"routing_key": "a.#/x", "arguments": {"k": 1}})
+    assert reply.status == 201
+    place = reply.headers["location"]
+    await admin.post("/bindings/%2F/e/events/q/q", {"routing_key": "plain"}, 201)
+    await admin.post("/bindings/%2F/e/events/e/amq.direct", {"routing_key": "x"}, 201)
+    await admin.post("/bindings/%2F/e/events/q/nobody", {}, 404)
+    assert (await admin.get(f"/bindings/%2F/e/events/q/q/{place}"))["arguments"] == {"k": 1}
+    assert len(await admin.get("/bindings/%2F/e/events/q/q")) == 2
+    assert len(await admin.get(f"{X}/events/bindings/source")) == 3
+    assert len(await admin.get(f"{X}/amq.direct/bindings/destination")) == 1
+    assert [row["source"] for row in await admin.get(f"{Q}/q/bindings")] == ["", "events", "events"]
+    assert len(await admin.get("/bindings")) == 4
+    await admin.delete(f"/bindings/%2F/e/events/q/q/{place}")
+    await admin.delete("/bindings/%2F/e/events/q/q/plain")
+    await admin.delete("/bindings/%2F/e/events/q/q/plain", 404)
+    await admin.delete(f"{X}/events?if-unused=true", 400)
+    await admin.delete(f"{X}/events")
+    await admin.delete(f"{X}/amq.direct", 400)
+
+
+@with_admin
+async def test_the_whole_at_a_glance(admin: Admin) -> None:
+    await admin.put(f"{Q}/q", {})
+    overview = await admin.get("/overview")
+    assert overview["object_totals"] == {"channels": 0, "connections": 0, "consumers": 0, "exchanges": 7, "queues": 1}
+    assert overview["queue_totals"]["messages"] == 0
+    assert await admin.get("/overview?columns=node,queue_totals.messages") == {
+        "node": "mainstem@localhost",
+        "queue_totals": {"messages": 0},
+    }
+    assert (await admin.get("/whoami"))["name"] == "guest"
+    assert (await admin.get("/nodes"))[0]["running"] is True
+    assert await admin.get("/aliveness-test/%2F") == {"status": "ok"}
+    for check in (
+        "alarms",
+        "local-alarms",
+        "virtual-hosts",
+        "ready-to-serve-clients",
+        "port-listener/5672",
+        "protocol-listener/amqp",
+    ):
+        assert (await admin.get(f"/health/checks/{check}"))["status"] == "ok"
+    assert (await admin.ask("GET", "/health/checks/port-listener/1")).status == 503
+    for path in ("/connections", "/channels", "/consumers", "/extensions", "/vhosts/%2F/connections", "/consumers/%2F"):
+        assert await admin.get(path) == []
+    assert (await admin.ask("GET", "/nowhere")).json() == {"error": "Object Not Found", "reason": "Not Found"}
+    assert (await admin.ask("PATCH", "/overview")).status == 405
+    assert (await admin.ask("PUT", f"{Q}/x", b"{")).json() == {"error": "bad_request", "reason": "not_json"}
+    assert (await admin.ask("PUT", f"{Q}/x", b"[" * 100_000)).status == 400
