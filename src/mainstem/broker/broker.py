@@ -29,9 +29,9 @@ from __future__ import annotations
 import base64
 import os
 
+from mainstem.broker.administration import Access, Administration, Namespaces, Parameters, Policies
 from mainstem.broker.client_metrics import ClientMetrics
 from mainstem.broker.client_quotas import ClientQuotas
-from mainstem.broker.administration import Access, Administration, Namespaces, Parameters, Policies
 from mainstem.broker.clock import Clock
 from mainstem.broker.dead_letters import DeadLetters
 from mainstem.broker.dialect import Dialect
@@ -40,7 +40,6 @@ from mainstem.broker.group_configs import GroupConfigs
 from mainstem.broker.groups import Groups
 from mainstem.broker.letters import Letters
 from mainstem.broker.producers import Producers
-from mainstem.broker.scram_users import ScramUsers
 from mainstem.broker.queues.queues import Queues
 from mainstem.broker.queues.settings import QueueSettings
 from mainstem.broker.redrives import Redrives
@@ -48,6 +47,7 @@ from mainstem.broker.routes import Routes
 from mainstem.broker.schedules.delivery import BrokerDelivery
 from mainstem.broker.schedules.recurrences import Recurrences
 from mainstem.broker.schedules.schedules import Schedules
+from mainstem.broker.scram_users import ScramUsers
 from mainstem.broker.share_groups import ShareGroups
 from mainstem.broker.stages import Stages
 from mainstem.broker.subscriptions import Subscriptions
@@ -81,7 +81,6 @@ class Broker:
         self.dead_letters = DeadLetters(engine, clock, self.topics, configs.rules)
         subscriptions = Subscriptions(engine, clock, configs.rules, self.dead_letters)
         self.share_groups = ShareGroups(engine, clock, topology, configs, subscriptions, configs.share_rules)
-        self.routes = Routes(engine)
         self.administration = Administration(engine)
         self.namespaces = Namespaces(self.administration)
         self.access = Access(self.administration)
@@ -145,9 +144,8 @@ class Broker:
         ids = ProducerIds()
         for key, value in (await engine.load(producer_ids.SCOPE)).entries.items():
             ids.replay(key, value)
-        broker = cls(engine, clock, catalog, ids)
-        await broker.group_configs.load()
         broker = cls(engine, clock, catalog, ids, settings)
+        await broker.group_configs.load()
         await broker.directed_groups.load()
         await broker.groups.load()
         await broker.share_groups.load({log for topic in catalog.by_id.values() for log in topic.logs})

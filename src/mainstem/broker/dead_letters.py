@@ -83,7 +83,9 @@ class DeadLetters:
                 "message": MESSAGES[why],
             }
             headers = [(f"__dlq.errors.{fact}", value.encode()) for fact, value in facts.items()]
-            headers.append((ORIGIN_HEADER, encode_facts(self._origin_of(name, (source, partition), cursor, offset, why))))
+            headers.append(
+                (ORIGIN_HEADER, encode_facts(self._origin_of(name, (source, partition), cursor, offset, why)))
+            )
             key, value = await self._content(cursor.log, offset) if rules.copies_dead else (None, None)
             record = Record(0, self._clock.now_ms(), key, value, headers)
             appends.append(Append(destination, encode_batch([record])))

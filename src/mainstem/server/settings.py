@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from mainstem.broker.stages import StageRules
 from mainstem.broker.queues.settings import QueueSettings
+from mainstem.broker.stages import StageRules
 from mainstem.server.registry import REGISTERED
 from mainstem.storage.local.settings import EngineSettings
 from mainstem.transport.address import Address

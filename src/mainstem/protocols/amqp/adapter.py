@@ -100,7 +100,7 @@ class AmqpAdapter:
             admits_guest=self._admits_guest,
         )
 
-    def open_session(self, wake: Callable[[], None]) -> AmqpSession:
+    def open_session(self, wake: Callable[[], None], peer: str = "") -> AmqpSession:
         """For a new connection."""
         return AmqpSession(wake, self._settings, lambda session: Connection(self.node, session))
 

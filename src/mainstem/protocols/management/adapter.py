@@ -56,7 +56,7 @@ class ManagementAdapter:
         self._handle = Paths(self.paths, callers, spawn or self._spawn_task, check).handle
         self._date = HttpDate(time.time)
 
-    def open_session(self, wake: Callable[[], None]) -> ManagementSession:
+    def open_session(self, wake: Callable[[], None], peer: str = "") -> ManagementSession:
         """For a new connection."""
         return ManagementSession(wake, self._settings, self._handle, self._date)
 
