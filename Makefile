@@ -17,6 +17,7 @@ SEEDS   ?= 100
 CYCLES  ?= 1000
 KAFKA_CYCLES ?= 200
 SPARK_CYCLES ?= 50
+AMQP_CYCLES ?= 200
 
 VENV    := .venv
 BIN     := $(VENV)/bin
@@ -69,6 +70,7 @@ simulate: compile
 crash: compile
 	$(BIN)/python -m tests.crash --cycles $(CYCLES) $(ARGS)
 	$(BIN)/python -m tests.clients.kafka.crash --cycles $(KAFKA_CYCLES) $(ARGS)
+	$(BIN)/python -m tests.clients.amqp.crash --cycles $(AMQP_CYCLES) $(ARGS)
 
 # A Spark query and its broker, killed at named points and at random moments.
 spark-crash: compile

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Handler: TypeAlias = "Callable[[Channel, Method], Coroutine[Any, Any, None] | None]"
-Delivered: TypeAlias = "tuple[Holder, Message]"
+Delivery: TypeAlias = "tuple[ChannelConsumer | Getter, Message]"
+"""A message, and who was given it."""
+Taken: TypeAlias = list[tuple[int, Delivery]]
+"""Deliveries by their tags."""
 
 REPLIES_BYTES_MAX = 8 << 20
 """Direct replies that may wait to be sent; more are dropped, as they are when nobody listens."""
@@ -43,18 +46,11 @@ PUBLISH, ACK, REJECT, NACK = (
 )
 
 
-class Holder:
-    """Who was given a message: a consumer, or basic.get."""
-
-    outstanding: int
-
-
 class Getter:
-    """basic.get: it has no room that could grow."""
+    """Who was given a message by basic.get: it has no room that could grow."""
 
     def __init__(self) -> None:
         self.outstanding = 0
-        self.prefetch = 0
 
 
 class Channel:
@@ -65,7 +61,7 @@ class Channel:
         self.number = number
         self.consumers: dict[str, ChannelConsumer] = {}
         self.getter = Getter()
-        self.unacked: dict[int, tuple[Any, Message]] = {}
+        self.unacked: dict[int, Delivery] = {}
         """Deliveries that wait for their acknowledgement, by tag, in the order in which they were made."""
         self.next_tag = 1
         self.prefetch = 0
@@ -79,12 +75,12 @@ class Channel:
         self.reply_name: str | None = None
         self.reply_tag = ""
         self.publisher = Publisher(self)
-        self.verdicts: list[tuple[str, list[tuple[int, tuple[Any, Message]]]]] | None = None
+        self.verdicts: list[tuple[str, Taken]] | None = None
         """In a transaction: what tx.commit will settle, with what is to be done."""
         self.is_ended = False
         self._settled: list[Message] = []
         self._relieved: dict[ChannelConsumer, None] = {}
-        self._is_touched = False
+        self.is_touched = False
         self._deliveries: deque[tuple[int, float]] = deque()
         """Since when: the first tag of a run, and its time."""
 
@@ -115,11 +111,11 @@ class Channel:
         holder = entry[0]
         self._settled.append(entry[1])
         holder.outstanding -= 1
-        if holder is not self.getter:
+        if not isinstance(holder, Getter):
             self.outstanding -= 1
             self._relieved[holder] = None
-        if not self._is_touched:
-            self._is_touched = True
+        if not self.is_touched:
+            self.is_touched = True
             self.connection.touched.append(self)
         return False
 
@@ -145,7 +141,7 @@ class Channel:
             self.carry_out(verdict, taken)
         return False
 
-    def take(self, tag: int, multiple: bool) -> list[tuple[int, tuple[Any, Message]]]:
+    def take(self, tag: int, multiple: bool) -> Taken:
         """Deliveries that are acknowledged, in the order in which they were made. Raises ChannelError."""
         unacked = self.unacked
         if not multiple:
@@ -168,13 +164,13 @@ class Channel:
             del unacked[known]
         return taken
 
-    def carry_out(self, verdict: str, taken: list[tuple[int, tuple[Any, Message]]]) -> None:
+    def carry_out(self, verdict: str, taken: Taken) -> None:
         """Do with deliveries what was said."""
         messages = []
         for _, (holder, message) in taken:
             messages.append(message)
             holder.outstanding -= 1
-            if holder is not self.getter:
+            if not isinstance(holder, Getter):
                 self.outstanding -= 1
                 self._relieved[holder] = None
         if verdict == "settle":
@@ -189,13 +185,13 @@ class Channel:
 
     def touch(self) -> None:
         """There is something to do at the end of the pass."""
-        if not self._is_touched:
-            self._is_touched = True
+        if not self.is_touched:
+            self.is_touched = True
             self.connection.touched.append(self)
 
     def pass_ended(self) -> None:
         """Settle in one go what was acknowledged, and let those deliver who have room now."""
-        self._is_touched = False
+        self.is_touched = False
         if self.is_ended:
             return
         self.publisher.pass_ended()
@@ -205,7 +201,7 @@ class Channel:
             if self.prefetch_all:
                 relieved = dict.fromkeys(self.consumers.values())
             for consumer in relieved:
-                if consumer.prefetch or self.prefetch_all:
+                if consumer.prefetch or self.prefetch_all or not consumer.room:
                     consumer.adjust()
                     consumer.wake()
 
@@ -278,7 +274,9 @@ class Channel:
         if not runs:
             return
         holder = self.unacked[oldest][0]
-        timeout_ms = getattr(holder, "timeout_ms", self.connection.session.settings.consumer_timeout_ms)
+        timeout_ms = (
+            self.connection.session.settings.consumer_timeout_ms if isinstance(holder, Getter) else holder.timeout_ms
+        )
         if runs[0][1] == 0.0:
             runs[0] = (runs[0][0], now)
         elif timeout_ms and (now - runs[0][1]) * 1000 > timeout_ms:

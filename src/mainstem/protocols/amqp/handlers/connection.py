@@ -12,6 +12,7 @@ from mainstem.model.errors import MainstemError
 from mainstem.protocols.amqp.codec.field_table import Table
 from mainstem.protocols.amqp.errors import not_allowed
 from mainstem.protocols.amqp.handlers.channel import Channel
+from mainstem.protocols.amqp.handlers.limits import check_channels, check_connections
 from mainstem.protocols.amqp.mapping.words import namespace_of
 from mainstem.protocols.amqp.session import AmqpSession
 
@@ -49,7 +50,8 @@ class Connection:
         self.touched: list[Channel] = []
         """Channels with something to do at the end of the pass."""
         self._channels: dict[Channel, None] = {}
-        self._published_bytes = 0
+        self.published_bytes = 0
+        """In this pass."""
         self.connected_ms = node.broker.clock.now_ms()
         self.name = node.new_connection_name()
         self.owned: list[Queue] = []
@@ -75,6 +77,7 @@ class Connection:
         namespace = namespace_of(name)
         if not self.node.has_namespace(namespace):
             not_allowed(f"vhost {name} not found")
+        check_connections(self, name, namespace)
         if not self.node.broker.access.may_enter(self.user, namespace):
             not_allowed(f"access to vhost '{name}' refused for user '{self.user}'")
         self.host = name
@@ -90,7 +93,8 @@ class Connection:
         return list(self._channels)
 
     def open_channel(self, number: int) -> Channel:
-        """A new one."""
+        """A new one. Raises ConnectionError_."""
+        check_channels(self)
         channel = Channel(self, number)
         self._channels[channel] = None
         return channel
@@ -154,15 +158,11 @@ class Connection:
         touched, self.touched = self.touched, []
         for channel in touched:
             channel.pass_ended()
-        if self._published_bytes:
-            self.session.in_flight_bytes += self._published_bytes
+        if self.published_bytes:
+            self.session.in_flight_bytes += self.published_bytes
             self.owed += 1
-            self.outbox.when_durable(self._stored, self._published_bytes)
-            self._published_bytes = 0
-
-    def published(self, size: int) -> None:
-        """So many bytes were handed on."""
-        self._published_bytes += size
+            self.outbox.when_durable(self._stored, self.published_bytes)
+            self.published_bytes = 0
 
     def _stored(self, size: int, error: BaseException | None) -> None:
         self.owed -= 1

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 UNLIMITED = 1_000
 """What a consumer without a prefetch limit may take in one turn."""
+UNACKNOWLEDGED_MAX = 200_000
+"""What it may hold in all: unacknowledged messages are kept in memory."""
 TEMPLATES_MAX = 256
 
 _FRAME = struct.Struct(">BHI")
@@ -109,7 +111,12 @@ class ChannelConsumer:
         if not connection.has_room or connection.session.is_output_paused:
             self.room = 0
             return
-        room = self.prefetch - self.outstanding if self.prefetch and not self.no_ack else UNLIMITED
+        if self.no_ack:
+            room = UNLIMITED
+        elif self.prefetch:
+            room = self.prefetch - self.outstanding
+        else:
+            room = min(UNLIMITED, UNACKNOWLEDGED_MAX - self.outstanding)
         limit = self._channel.room_left(self)
         self.room = max(room if limit is None or room < limit else limit, 0)
         self.room_bytes = max(self._channel.output_room(), 1)

@@ -118,7 +118,7 @@ class Publisher:
         if self.transaction is not None:
             self._remember(plan, body)
             return
-        connection.published(len(body) + len(plan.headers))
+        connection.published_bytes += len(body) + len(plan.headers)
         if plan.is_plain:
             outcome = self._outbox.put(
                 plan.queues, plan.headers, body, key=plan.key, ttl_ms=plan.ttl_ms, priority=plan.priority
@@ -133,7 +133,8 @@ class Publisher:
                 self._lasting = sequence
             else:
                 self._early.append(sequence)
-            self._channel.touch()
+            if not self._channel.is_touched:
+                self._channel.touch()
         if outcome and (outcome == HOLD or self._outbox.is_full):
             connection.wait_for_relief()
 
@@ -313,7 +314,7 @@ class Publisher:
             precondition_failed(f"a transaction publishes more than {TRANSACTION_BYTES_MAX} bytes")
 
 
-TRANSACTION_BYTES_MAX = 32 << 20
+TRANSACTION_BYTES_MAX = 24 << 20
 """What one tx.commit may publish: it is one commit, and is kept in memory until then."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from mainstem.broker.errors import (
     InvalidBinding,
@@ -16,6 +16,7 @@ from mainstem.broker.errors import (
 )
 from mainstem.broker.queues import Queue, QueueProperties
 from mainstem.broker.routes import Destination, DestinationKind
+from mainstem.protocols.amqp.codec.field_table import Field, Table, text
 from mainstem.protocols.amqp.codec.methods import Method
 from mainstem.protocols.amqp.errors import (
     access_refused,
@@ -25,6 +26,7 @@ from mainstem.protocols.amqp.errors import (
     resource_locked,
 )
 from mainstem.protocols.amqp.handlers.exchanges import check_not_default
+from mainstem.protocols.amqp.handlers.limits import check_queues
 from mainstem.protocols.amqp.handlers.permissions import check_exchange, check_key, check_queue
 from mainstem.protocols.amqp.handlers.publishing import REPLY_TO
 from mainstem.protocols.amqp.mapping.arguments import (
@@ -68,7 +70,7 @@ def check_access(channel: Channel, queue: Queue) -> None:
         _refuse_access(channel, queue.name)
 
 
-def _refuse_access(channel: Channel, name: str) -> None:
+def _refuse_access(channel: Channel, name: str) -> NoReturn:
     resource_locked(
         f"cannot obtain exclusive access to locked {queue_words(name, channel.connection.host)}. It could be originally "
         "declared on another connection or the exclusive property value does not match that of the original declaration."
@@ -97,26 +99,22 @@ async def declare(channel: Channel, method: Method) -> None:
 
 async def _declare(channel: Channel, method: Method, name: str) -> Queue:
     connection = channel.connection
-    arguments = dict(method["arguments"])
+    arguments: Table = dict(method["arguments"])
     prefix = arguments.pop(NAME_PREFIX, None)
     is_unnamed = not name
     if is_unnamed:
-        kind = queue_type(arguments, queue_words(name, connection.host))
-        if kind != "classic":
-            precondition_failed(f"Cannot declare a server-named queue for type rabbit_{kind}_queue")
-        name = connection.node.new_name(_prefix(prefix))
+        name = _new_name(channel, arguments, prefix)
     words = queue_words(name, connection.host)
     check_queue(connection, "configure", name)
     known = connection.queues.find(connection.namespace, name)
-    if known is None and name.startswith("amq.") and not is_unnamed:
-        access_refused(f"queue name '{name}' contains reserved prefix 'amq.*'")
-    target = arguments.get("x-dead-letter-exchange")
-    if target is not None and target.type != "longstr":
-        precondition_failed(f"invalid type '{target.type}' for arg 'x-dead-letter-exchange' in {words}")
-    if target is not None:
-        check_queue(connection, "read", name)
-        check_exchange(connection, "write", target.value.decode("utf-8", "replace"))
+    if known is None:
+        if name.startswith("amq.") and not is_unnamed:
+            access_refused(f"queue name '{name}' contains reserved prefix 'amq.*'")
+        _check_dead_letters(channel, name, arguments)
+        check_queues(connection, name)
     exclusive = method["exclusive"]
+    if method["durable"] and not (exclusive or method["auto_delete"]):
+        _add_default_type(channel, arguments)
     wanted = queue_properties(
         arguments,
         words,
@@ -127,18 +125,48 @@ async def _declare(channel: Channel, method: Method, name: str) -> Queue:
     )
     if known is not None:
         return _redeclare(channel, known, wanted, words)
+    return await _create(channel, name, wanted, words)
+
+
+def _new_name(channel: Channel, arguments: Table, prefix: Field | None) -> str:
+    kind = queue_type(arguments, queue_words("", channel.connection.host))
+    if kind != "classic":
+        precondition_failed(f"Cannot declare a server-named queue for type rabbit_{kind}_queue")
+    return channel.connection.node.new_name(_prefix(prefix))
+
+
+def _check_dead_letters(channel: Channel, name: str, arguments: Table) -> None:
+    """Whether this user may have the queue send its dead letters there. Raises ChannelError."""
+    target = arguments.get("x-dead-letter-exchange")
+    if target is None:
+        return
+    if target.type != "longstr":
+        words = queue_words(name, channel.connection.host)
+        precondition_failed(f"invalid type '{target.type}' for arg 'x-dead-letter-exchange' in {words}")
+    check_queue(channel.connection, "read", name)
+    check_exchange(channel.connection, "write", target.value.decode("utf-8", "replace"))
+
+
+def _add_default_type(channel: Channel, arguments: Table) -> None:
+    """A virtual host may have a type of its own for queues that name none."""
+    home = channel.connection.node.broker.namespaces.find(channel.connection.namespace)
+    if "x-queue-type" not in arguments and home is not None and home.default_queue_kind:
+        arguments["x-queue-type"] = text(home.default_queue_kind)
+
+
+async def _create(channel: Channel, name: str, wanted: QueueProperties, words: str) -> Queue:
+    connection = channel.connection
     try:
         queue = await connection.queues.declare(
-            connection.namespace, name, wanted, owner=connection if exclusive else None
+            connection.namespace, name, wanted, owner=connection if wanted.exclusive else None
         )
     except QueueLocked:
         _refuse_access(channel, name)
-        raise
     except PropertiesDiffer as difference:
         precondition_failed(inequivalent(difference.field, words, difference.wanted, difference.present))
     except InvalidQueue as error:
         precondition_failed(str(error))
-    if exclusive:
+    if wanted.exclusive:
         connection.owned.append(queue)
         if connection.is_lost:
             await connection.delete_owned()
@@ -153,8 +181,8 @@ def _redeclare(channel: Channel, known: Queue, wanted: QueueProperties, words: s
     return known
 
 
-def _prefix(field: object) -> str:
-    value = getattr(field, "value", None)
+def _prefix(field: Field | None) -> str:
+    value = None if field is None else field.value
     if not isinstance(value, bytes):
         return SERVER_NAMED_PREFIX
     prefix = plain_name(value.decode("utf-8", "replace"))
