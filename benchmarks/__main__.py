@@ -23,6 +23,7 @@ from benchmarks.kafka.serving import kafka_connections, kafka_latency, kafka_slo
 from benchmarks.load import run
 from benchmarks.report import HEAD, Figure, write_report
 from benchmarks.restart import restart
+from benchmarks.schedules import schedules
 from benchmarks.sustained import sustained
 
 Measurement = Callable[[str | None, bool], Awaitable[list[Figure]]]
@@ -33,6 +34,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "sustained": lambda parent, quick: sustained(parent, 10 if quick else 60),
     "catch-up": lambda parent, quick: catch_up(parent, 128 if quick else 512),
     "restart": lambda parent, quick: restart(parent, 1 if quick else 10),
+    "schedules": lambda parent, quick: schedules(parent, 200_000 if quick else 10_000_000),
     "idle-memory": lambda parent, quick: idle_memory(parent),
     "kafka-produce": lambda parent, quick: kafka_produce(parent, 1 if quick else 4),
     "kafka-sustained": lambda parent, quick: kafka_sustained(parent, 10 if quick else 60),

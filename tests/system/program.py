@@ -17,7 +17,7 @@ PATIENCE_S = 30
 """Bound of every wait: reached only when something is broken."""
 
 ANY_PORT = "http=127.0.0.1:0"
-ANY_OTHER_PORTS = {"MAINSTEM_LISTEN_AMQP": "127.0.0.1:0", "MAINSTEM_LISTEN_KAFKA": "127.0.0.1:0"}
+ANY_OTHER_PORTS = {f"MAINSTEM_LISTEN_{name}": "127.0.0.1:0" for name in ("AMQP", "KAFKA", "MANAGEMENT")}
 """Listeners that a test does not speak of take free ports, so that tests can run side by side."""
 
 

@@ -137,7 +137,7 @@ DEFINITIONS: dict[str, Any] = {
             "component": "operator_policy",
             "vhost": "shop",
             "name": "o",
-            "value": {"pattern": ".*", "definition": {"expires": 9}, "priority": 2, "apply-to": "queues"},
+            "value": {"pattern": ".*", "definition": {"expires": 900_000}, "priority": 2, "apply-to": "queues"},
         },
         {"component": "vhost-limits", "vhost": "shop", "name": "limits", "value": {"max-queues": 9}},
         {"component": "shovel", "vhost": "/", "name": "s", "value": {"a": 1}},
@@ -213,7 +213,7 @@ async def test_a_brokers_definitions_move_over(engine: MemoryEngine) -> None:
     assert (queue.properties.priority_max, queue.rules.length_max) == (3, 7)
     assert admin.broker.routes.of("default").route("amq.topic", "k", lambda: {"a": 1}).queues == ("q",)
     assert admin.broker.namespaces.get("shop").limits == {"max-queues": 9}
-    assert admin.broker.policies.find("shop", "o", is_operators=True).definition == {"expires": 9}
+    assert admin.broker.policies.find("shop", "o", is_operators=True).definition == {"expires": 900_000}
     exported = await admin.get("/definitions")
     for kind in ("permissions", "topic_permissions", "policies", "global_parameters", "bindings"):
         assert comparable(exported)[kind] == comparable(DEFINITIONS)[kind], kind
