@@ -7,14 +7,17 @@ happens to it then is one commit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from mainstem.broker.queues import Message, Origin, Put, Queue, Queues, decode_headers, decode_origin
 from mainstem.coordination.errors import QueueBusy
 from mainstem.coordination.queue.records import decode_messages
-from mainstem.storage.contract import Engine, ReadHint
-from mainstem.wire.record_batch import CONTROL, batches_in, read_header
+from mainstem.storage.contract import Engine, ReadHint, ReadResult
+from mainstem.wire.record_batch import CONTROL, TRANSACTIONAL, batches_in, read_header
+
+if TYPE_CHECKING:
+    from mainstem.broker.queues.queue import QueueLane
 
 T = TypeVar("T")
 
@@ -68,19 +71,14 @@ class Letters:
             position = max(lane.cursor.floor, after.offset + 1 if lane.number == after.lane else 0)
             while position < lane.end:
                 result = await self._engine.read(lane.log, position, SCAN_BYTES, ReadHint.CATCH_UP)
-                for buffer in result.batches:
-                    view = memoryview(buffer)
-                    for at, size in batches_in(view):
-                        if read_header(view, at).attributes & CONTROL:
-                            continue
-                        for message in decode_messages(view[at : at + size], lane):
-                            if message.offset < position or lane.cursor.is_settled(message.offset):
-                                continue
-                            looked_at += 1
-                            if wanted(message):
-                                found.append(Found(message, message.offset in lane.unsettled))
-                                if len(found) == limit:
-                                    return FoundPage(found, Where(lane.number, message.offset))
+                for message in _messages(result, lane):
+                    if message.offset < position or lane.cursor.is_settled(message.offset):
+                        continue
+                    looked_at += 1
+                    if wanted(message):
+                        found.append(Found(message, message.offset in lane.unsettled))
+                        if len(found) == limit:
+                            return FoundPage(found, Where(lane.number, message.offset))
                 position = max(position + 1, result.next_offset)
                 if looked_at >= SCAN_MESSAGES_MAX:
                     return FoundPage(found, Where(lane.number, position - 1))
@@ -110,6 +108,20 @@ class Letters:
     async def replace(self, queue: Queue, message: Message, put: Put) -> None:
         """Another message at the end of the queue, in place of this one, which was taken; in one commit."""
         await self._queues.outbox.commit_transaction([put], settle=lambda: self._queues.settle([message]))
+
+
+def _messages(result: ReadResult, lane: QueueLane) -> Iterator[Message]:
+    """What was read, without what ends transactions and what they gave up."""
+    for buffer in result.batches:
+        view = memoryview(buffer)
+        for at, size in batches_in(view):
+            header = read_header(view, at)
+            is_aborted = header.attributes & TRANSACTIONAL and any(
+                gone.producer == header.producer_id and gone.first <= header.base_offset <= gone.last
+                for gone in result.aborted
+            )
+            if not is_aborted and not header.attributes & CONTROL:
+                yield from decode_messages(view[at : at + size], lane)
 
 
 async def take(queue: Queue) -> Message | None:

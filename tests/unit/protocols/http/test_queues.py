@@ -8,9 +8,12 @@ from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
 from mainstem.broker.letters import take
 from mainstem.broker.queues import DeadLetterTarget, Queue, QueueProperties, encode_headers
+from mainstem.protocols.amqp.adapter import AmqpAdapter
+from mainstem.protocols.amqp.session import AmqpSettings
 from mainstem.storage.memory.engine import MemoryEngine
 from tests.unit.broker.brokers import with_engine
 from tests.unit.protocols.http.http_client import Client
+from tests.unit.protocols.management.management_client import FixedOperations
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -160,3 +163,24 @@ async def test_a_redrive_keeps_to_its_rate_and_can_be_ended(client: Client) -> N
     await until(lambda: other.ready_count == 11)
     assert (await client.ask("DELETE", f"/v1/redrives/{number}")).json()["state"] == "cancelled"
     await until(lambda: dead.ready_count == 89)
+
+
+@with_queues
+async def test_an_edited_message_of_amqp_is_another_one_for_its_clients_too(client: Client) -> None:
+    AmqpAdapter(AmqpSettings(), client.broker, FixedOperations())
+    dialect = client.broker.dialect
+    assert dialect is not None
+    queue = await declare(client, "q")
+    sealed = dialect.seal("ex", "key", {"headers": {"a": "1", "n": 5}, "message_id": "id"})
+    client.broker.queues.outbox.put([queue], sealed.headers, b"v")
+    await client.broker.queues.outbox.wait_durable()
+    (shown,) = (await client.get("/v1/queues/q/messages"))["messages"]
+    assert shown["headers"]["a"] == "1"
+    assert "amqp" not in shown["headers"]
+    change = {"headers": {"a": None, "b": "2"}}
+    assert (await client.ask("PATCH", "/v1/queues/q/messages/0:0", change)).status == 204
+    message = await take(queue)
+    assert message is not None
+    opened = dialect.open(message)
+    assert (opened.exchange, opened.routing_key) == ("ex", "key")
+    assert opened.properties == {"headers": {"n": 5, "b": "2"}, "message_id": "id"}

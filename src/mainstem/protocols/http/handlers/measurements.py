@@ -5,12 +5,14 @@ Labels are bounded: of groups there are at most so many series, and how many wer
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import heapq
+from collections.abc import AsyncIterator, Iterator
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.log import Answer, Edge
+from mainstem.broker.queues import Queue
 from mainstem.model.errors import MainstemError
 from mainstem.protocols.http.codec import Response
 from mainstem.protocols.http.codec.exposition import encode_family
@@ -23,6 +25,10 @@ from mainstem.protocols.http.mapping.group_documents import group_names, group_o
 from mainstem.wire.http.messages import TEXT
 
 OK = 200
+QUEUE_SERIES_MAX = 1_000
+"""Queues that are shown one by one."""
+QUEUES_STEP = 5_000
+"""Looked at without a pause."""
 GROUP_SERIES_MAX = 1_000
 """Groups times topics that are shown; the first come."""
 GROUP_PARTITIONS_MAX = 10_000
@@ -77,6 +83,10 @@ class MeasurementHandlers:
             yield family
         async for family in self._groups(pace):
             yield family
+        async for family in self._queues(pace):
+            yield family
+        for family in self._schedules():
+            yield family
 
     async def _topics(self, pace: Pace) -> AsyncIterator[Metric]:
         topics = list(self._broker.topics.by_id.values())
@@ -127,6 +137,43 @@ class MeasurementHandlers:
         yield _gauge("groups_left_out", "Groups that are over the limit of what is shown", len(names) - shown)
         for family in (members, messages, seconds):
             yield family
+
+    async def _queues(self, pace: Pace) -> AsyncIterator[Metric]:
+        labels = ["namespace", "queue"]
+        ready = GaugeMetricFamily("mainstem_queue_ready", "Messages that wait", labels=labels)
+        unsettled = GaugeMetricFamily("mainstem_queue_unsettled", "Messages that consumers have", labels=labels)
+        consumers = GaugeMetricFamily("mainstem_queue_consumers", "Consumers", labels=labels)
+        queues = [queue for space in self._broker.namespaces.all() for queue in self._broker.queues.all(space.name)]
+        longest: list[Queue] = []
+        for first in range(0, len(queues), QUEUES_STEP):
+            # Those with most messages are the ones to alert on.
+            step = queues[first : first + QUEUES_STEP]
+            longest = heapq.nlargest(QUEUE_SERIES_MAX, longest + step, key=_length)
+            await pace.step()
+        for queue in longest:
+            values = [queue.namespace, queue.name]
+            ready.add_metric(values, queue.ready_count)
+            unsettled.add_metric(values, queue.unsettled_count)
+            consumers.add_metric(values, queue.consumer_count)
+            await pace.step()
+        yield _gauge("queues", "Queues", len(queues))
+        for family in (ready, unsettled, consumers):
+            yield family
+
+    def _schedules(self) -> Iterator[Metric]:
+        mover = self._broker.schedules.mover
+        yield _gauge("scheduled_records", "Records that wait for their time", self._broker.schedules.pending_count)
+        yield _gauge("schedule_late_seconds_max", "Longest that one was late", mover.late_ms_max / 1000)
+        for name, text, value in (
+            ("moved", "Scheduled records that were published", mover.moved_total),
+            ("dropped", "Scheduled records that no log would take", mover.dropped_total),
+        ):
+            yield CounterMetricFamily(f"mainstem_schedule_{name}", text, value=value)
+
+
+def _length(queue: Queue) -> int:
+    """Of a queue that is in use since the start; others are not read for this."""
+    return sum([lane.count for lane in queue.lanes])
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

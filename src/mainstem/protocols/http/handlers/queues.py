@@ -18,9 +18,11 @@ from mainstem.protocols.http.handlers.lag import LagMeter
 from mainstem.protocols.http.handlers.pace import Pace
 from mainstem.protocols.http.handlers.pages import path_of, smallest
 from mainstem.protocols.http.handlers.routes import Call, Route
-from mainstem.protocols.http.mapping.contents import encode_content
+from mainstem.protocols.http.mapping.contents import Bytes, Content, encode_content
 from mainstem.protocols.http.mapping.documents import NoQuery
 from mainstem.protocols.http.mapping.queue_documents import (
+    INTERNAL_PREFIX,
+    OPAQUE_HEADER,
     Count,
     LaneDocument,
     MessageChange,
@@ -206,17 +208,35 @@ class QueueHandlers:
 
         async def edit(message: Message) -> bool:
             value = message.value if change.value is UNSET else encode_content(change.value, "/value") or b""
-            headers = dict(decode_headers(message.headers))
-            for name, content in change.headers.items():
-                if content is None:
-                    headers.pop(name, None)
-                else:
-                    headers[name] = encode_content(content, f"/headers/{name}")
-            put = Put([queue], encode_headers(list(headers.items())), value, message.key)
+            put = Put([queue], self._edited(message, change.headers), value, message.key)
             await self._broker.letters.replace(queue, message, put)
             return True
 
         await self._with_message(queue, call.path.place, edit)
+
+    def _edited(self, message: Message, changes: dict[str, Content]) -> bytes:
+        """Its headers with these changes, for those who read records and for those who read messages."""
+        headers = dict(decode_headers(message.headers))
+        if changes and OPAQUE_HEADER in headers and self._broker.dialect is not None:
+            opened = self._broker.dialect.open(message)
+            plain = {
+                name: value for name, value in opened.properties.get("headers", {}).items() if not _is_of_deaths(name)
+            }
+            for name, content in changes.items():
+                plain.pop(name, None)
+                if content is not None:
+                    plain[name] = encode_content(content, f"/headers/{name}") if isinstance(content, Bytes) else content
+            sealed = self._broker.dialect.seal(
+                opened.exchange, opened.routing_key, {**opened.properties, "headers": plain}
+            )
+            kept = {name: value for name, value in headers.items() if name.startswith(INTERNAL_PREFIX)}
+            return encode_headers(list((dict(decode_headers(sealed.headers)) | kept).items()))
+        for name, content in changes.items():
+            if content is None:
+                headers.pop(name, None)
+            else:
+                headers[name] = encode_content(content, f"/headers/{name}")
+        return encode_headers(list(headers.items()))
 
     async def delete_message(self, call: Call) -> None:
         """Settle one message that waits."""
@@ -269,6 +289,11 @@ class QueueHandlers:
         if redrive is None:
             raise errors.UnknownRedrive(f"no redrive {call.path.number}")
         return redrive
+
+
+def _is_of_deaths(name: str) -> bool:
+    """Of headers that are made from the history of deaths whenever a message is shown."""
+    return name == "x-death" or name.startswith(("x-first-death-", "x-last-death-"))
 
 
 def _summarize(queue: Queue) -> QueueSummary:

@@ -17,6 +17,8 @@ from mainstem.protocols.http.mapping.documents import PAGE_ITEMS_DEFAULT, After,
 OFFSETS_MAX = 10_000
 Offset = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Lane = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
+OPAQUE_HEADER = "amqp"
+"""What AMQP gives back exactly as it came; shown readably besides."""
 INTERNAL_PREFIX = "mainstem-"
 """Headers of ours, shown as facts."""
 
@@ -275,7 +277,7 @@ def describe_message(found: Found) -> MessageDocument:
         given_out=found.is_given_out,
         key=decode_content(message.key),
         value=decode_content(message.value),
-        headers={name: content for name, content in headers.items() if not name.startswith(INTERNAL_PREFIX)},
+        headers={name: content for name, content in headers.items() if not _is_internal(name)},
         origin=None if origin is None else OriginDocument(**msgspec.structs.asdict(origin)),
         deaths=[
             DeathDocument(death.queue, death.reason, death.count, death.first_ms, death.last_ms)
@@ -283,6 +285,10 @@ def describe_message(found: Found) -> MessageDocument:
         ],
         redriven=redriven_count(message),
     )
+
+
+def _is_internal(name: str) -> bool:
+    return name == OPAQUE_HEADER or name.startswith(INTERNAL_PREFIX)
 
 
 def describe_redrive(redrive: Redrive) -> RedriveDocument:
