@@ -1,6 +1,7 @@
 """Celery, with real workers and a real beat."""
 
 import contextlib
+import gc
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from tests.clients.amqp.serving import Broker, depth
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 60
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 class Farm:
@@ -107,6 +109,10 @@ class Farm:
                 child.kill()
                 child.wait()
         self.app.close()
+        # It leaves sockets to the collector, which would complain of them in some later test.
+        self.app.pool.force_close_all()
+        del self.app
+        gc.collect()
 
     def _logs(self) -> str:
         return "\n".join(path.read_text()[-3000:] for path in self._directory.glob(f"{self.queue}.*.log"))
@@ -174,11 +180,11 @@ def test_events(plain: Farm) -> None:
 
     with plain.app.connection() as connection:
         receiver = plain.app.events.Receiver(connection, handlers={"*": take})
-        with receiver.consumer_context(wakeup=True):
+        with receiver.consumer_context(wakeup=True) as (listening, _, _):
             plain.send("add", 1, 1)
             for _ in range(PATIENCE_S):
                 with contextlib.suppress(TimeoutError):
-                    connection.drain_events(timeout=1)
+                    listening.drain_events(timeout=1)
                 if "task-succeeded" in seen:
                     break
     assert {"task-received", "task-started", "task-succeeded"} <= set(seen)

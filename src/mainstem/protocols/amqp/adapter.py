@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,24 +17,8 @@ NAME = "amqp"
 DEFAULT_PORT = 5672
 
 
-class Listener(Protocol):
-    """One place where it listens."""
-
-    @property
-    def name(self) -> str:
-        """Of the protocol."""
-
-    @property
-    def address(self) -> Any:
-        """With a host."""
-
-
 class Operations(Protocol):
     """What the server tells about itself."""
-
-    @property
-    def listeners(self) -> Sequence[Listener]:
-        """Where it listens."""
 
     def version(self) -> str:
         """Of this program."""
@@ -89,7 +73,6 @@ class AmqpAdapter:
         self, settings: AmqpSettings, broker: Broker, operations: Operations, spawn: Spawn | None = None
     ) -> None:
         self._settings = settings
-        self._operations = operations
         self._tasks: set[asyncio.Task[None]] = set()
         self.node = Node(
             broker,
@@ -102,12 +85,11 @@ class AmqpAdapter:
 
     def open_session(self, wake: Callable[[], None], peer: str = "") -> AmqpSession:
         """For a new connection."""
-        return AmqpSession(wake, self._settings, lambda session: Connection(self.node, session))
+        return AmqpSession(wake, self._settings, lambda session: Connection(self.node, session, peer))
 
-    def _admits_guest(self) -> bool:
-        """Who reaches us from elsewhere must not come in with a password that everybody knows."""
-        mine = [listener for listener in self._operations.listeners if listener.name == NAME]
-        return self._settings.anybody_from_anywhere or all(is_loopback(listener.address.host) for listener in mine)
+    def _admits_guest(self, peer: str) -> bool:
+        """Who comes from elsewhere must not come in with a password that everybody knows."""
+        return self._settings.anybody_from_anywhere or is_loopback(peer)
 
     def _spawn_task(self, work: Coroutine[Any, Any, None]) -> None:
         # The loop itself holds tasks only weakly.

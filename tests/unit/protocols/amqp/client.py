@@ -18,8 +18,6 @@ GUEST = b"\0guest\0guest"
 
 
 class Operations:
-    listeners = ()
-
     def version(self) -> str:
         return "1.2.3"
 
@@ -44,9 +42,9 @@ class Frame:
 class Client:
     """One connection."""
 
-    def __init__(self, adapter: AmqpAdapter) -> None:
+    def __init__(self, adapter: AmqpAdapter, peer: str = "127.0.0.1") -> None:
         self._woken = asyncio.Event()
-        self.session = adapter.open_session(self._woken.set)
+        self.session = adapter.open_session(self._woken.set, peer)
         self.output = bytearray()
         self.is_reading = True
         self._unconsumed = bytearray()
@@ -150,7 +148,7 @@ class Client:
         return self
 
 
-Connect = Callable[[], Client]
+Connect = Callable[..., Client]
 
 
 def with_adapter(
@@ -162,7 +160,7 @@ def with_adapter(
 
     async def run(broker: Broker) -> None:
         adapter = AmqpAdapter(AmqpSettings(**settings), broker, Operations())
-        await test(lambda: Client(adapter), broker)
+        await test(functools.partial(Client, adapter), broker)
 
     run.__name__ = test.__name__
     return with_broker(run)

@@ -76,6 +76,16 @@ async def test_amqplain_and_wrong_passwords(connect: Connect, broker: Broker) ->
 
 
 @with_adapter
+async def test_guest_is_known_on_this_machine_only(connect: Connect, broker: Broker) -> None:
+    client = connect("192.0.2.7")
+    client.send_bytes(b"AMQP\x00\x00\x09\x01")
+    await client.wait("connection.start")
+    client.send("connection.start-ok", 0, mechanism="PLAIN", response=GUEST, locale="en_US")
+    assert client.session.finished
+    await connect("::1").open()
+
+
+@with_adapter
 async def test_methods_out_of_turn_end_the_connection(connect: Connect, broker: Broker) -> None:
     client = await connect().open()
     client.send("channel.open")

@@ -31,8 +31,10 @@ LOW_ON_DISK = "low on disk"
 class Connection:
     """The broker's side of a session."""
 
-    def __init__(self, node: Node, session: AmqpSession) -> None:
+    def __init__(self, node: Node, session: AmqpSession, peer: str = "") -> None:
         self.node = node
+        self.peer = peer
+        """The host it comes from."""
         self.session = session
         self.queues = node.broker.queues
         self.outbox = node.broker.queues.outbox
@@ -67,7 +69,7 @@ class Connection:
 
     def login(self, mechanism: str, response: bytes) -> None:
         """Who it is. Raises LoginRefused."""
-        self.user = self.node.authenticate(mechanism, response)
+        self.user = self.node.authenticate(mechanism, response, self.peer)
 
     def update_secret(self, secret: bytes) -> None:
         """Passwords do not run out here: who is in stays in."""

@@ -108,6 +108,7 @@ def _describe(connection: Connection) -> ConnectionFacts:
 
     return ConnectionFacts(
         connection.name,
+        connection.peer,
         connection.user,
         connection.namespace,
         connection.connected_ms,

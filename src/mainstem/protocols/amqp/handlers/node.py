@@ -48,7 +48,7 @@ class Node:
         version: str,
         spawn: Spawn,
         *,
-        admits_guest: Callable[[], bool] = lambda: True,
+        admits_guest: Callable[[str], bool] = lambda peer: True,
         random: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self.broker = broker
@@ -90,7 +90,7 @@ class Node:
             "version": text(COMPATIBLE_VERSION),
         }
 
-    def authenticate(self, mechanism: str, response: bytes) -> str:
+    def authenticate(self, mechanism: str, response: bytes, peer: str) -> str:
         """The user. Raises LoginRefused, and AmqpError for what cannot be understood."""
         if mechanism == "PLAIN":
             user, password = _plain(response)
@@ -98,11 +98,12 @@ class Node:
             user, password = _amqplain(response)
         else:
             fail(503, f"unknown authentication mechanism '{mechanism}'")
-        self.check_password(user, password)
+        self._check_password(user, password)
+        if user == GUEST and not self._admits_guest(peer):
+            raise LoginRefused(f"user '{user}' can only connect via localhost")
         return user
 
-    def check_password(self, user: str, password: bytes) -> None:
-        """Whether it is that of the user. Raises LoginRefused."""
+    def _check_password(self, user: str, password: bytes) -> None:
         is_right = self.broker.access.is_right(user, password)
         if is_right is None:
             is_right = self._is_configured(user, password)
@@ -117,7 +118,7 @@ class Node:
     def _known_password(self, user: str) -> str | None:
         if user == self.settings.user:
             return self._password
-        return GUEST if user == GUEST and self._admits_guest() else None
+        return GUEST if user == GUEST else None
 
 
 def _plain(response: bytes) -> tuple[str, bytes]:
