@@ -162,5 +162,7 @@ class Broker:
         return broker
 
     async def close(self) -> None:
-        """Store what was settled and is not stored yet. Raises kinds of MainstemError."""
+        """Begin nothing more, and store what was settled and is not stored yet. Raises kinds of MainstemError."""
+        self.schedules.stop()
+        self.recurrences.stop()
         await self.queues.close()

@@ -67,6 +67,7 @@ class ConnectionFacts(msgspec.Struct, frozen=True):
     """A client."""
 
     name: str
+    peer_host: str
     user: str
     namespace: str
     connected_ms: int

@@ -75,7 +75,7 @@ class HostPaths:
         if self._broker.dialect is not None:
             for facts in self._broker.dialect.connections():
                 if facts.namespace == namespace:
-                    facts.close(f"CONNECTION_FORCED - vhost '{call.steps[0]}' is deleted")
+                    facts.close(f"vhost '{call.steps[0]}' is deleted")
         for queue in self._broker.queues.all(namespace):
             await self._broker.queues.delete(queue)
         await self._broker.routes.of(namespace).clear()

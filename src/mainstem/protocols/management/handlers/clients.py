@@ -51,7 +51,7 @@ class ClientPaths:
 
     def close(self, call: Call) -> None:
         """End it."""
-        self._find(call).close("CONNECTION_FORCED - Closed via management plugin")
+        self._find(call).close("Closed via management plugin")
 
     def connections_of_user(self, call: Call) -> Any:
         """Of one user."""
@@ -62,7 +62,7 @@ class ClientPaths:
         """End all of one user."""
         for facts in self._seen(call.caller):
             if facts.user == call.steps[0]:
-                facts.close("CONNECTION_FORCED - Closed via management plugin")
+                facts.close("Closed via management plugin")
 
     def connections_of_host(self, call: Call) -> Any:
         """Of one virtual host."""

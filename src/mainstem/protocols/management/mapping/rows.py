@@ -114,6 +114,7 @@ def connection_row(connection: ConnectionFacts) -> Row:
         "vhost": host_of(connection.namespace),
         "user": connection.user,
         "user_who_performed_action": connection.user,
+        "peer_host": connection.peer_host,
         "protocol": "AMQP 0-9-1",
         "type": "network",
         "state": "running",

@@ -1,0 +1,114 @@
+"""The management API of the real program, with pika beside it: what one does, the other sees."""
+
+import base64
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pika
+import pika.exceptions
+import pytest
+
+from tests.system.program import PATIENCE_S, running
+
+
+class Both:
+    """One broker, asked over HTTP and AMQP."""
+
+    def __init__(self, amqp: str, management: str) -> None:
+        self._port = int(amqp.rpartition(":")[2])
+        self._management = management
+
+    def connect(self, user: str = "guest", password: str = "guest", host: str = "/") -> pika.BlockingConnection:
+        credentials = pika.PlainCredentials(user, password)
+        return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", self._port, host, credentials))
+
+    def ask(self, method: str, path: str, content: Any = None) -> Any:
+        body = None if content is None else json.dumps(content).encode()
+        request = urllib.request.Request(f"http://{self._management}/api{path}", body, method=method)
+        request.add_header("authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as reply:
+            answer = reply.read()
+        return json.loads(answer) if answer else None
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Iterator[Both]:
+    listen = ("--listen", "amqp=127.0.0.1:0", "--listen", "management=127.0.0.1:0", "--listen", "http=off")
+    with running(tmp_path / "data", *listen, "--listen", "kafka=off") as program:
+        ready = program.wait_ready()
+        yield Both(ready["amqp"][0], ready["management"][0])
+
+
+def ask_until_closed(channel: Any) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        channel.queue_declare("q", passive=True)
+
+
+@pytest.mark.conformance
+def test_clients_are_seen_and_can_be_closed(both: Both) -> None:
+    connection = both.connect()
+    channel = connection.channel()
+    channel.basic_qos(prefetch_count=7)
+    channel.queue_declare("q")
+    channel.basic_consume("q", lambda *_: None, consumer_tag="tag")
+    (row,) = both.ask("GET", "/connections")
+    assert (row["user"], row["vhost"], row["channels"], row["peer_host"]) == ("guest", "/", 1, "127.0.0.1")
+    assert row["client_properties"]["product"].startswith("Pika")
+    (consumer,) = both.ask("GET", "/consumers")
+    assert (consumer["consumer_tag"], consumer["queue"]["name"], consumer["prefetch_count"]) == ("tag", "q", 7)
+    assert both.ask("GET", "/channels")[0]["consumer_count"] == 1
+    assert both.ask("GET", "/queues/%2F/q")["consumers"] == 1
+    both.ask("DELETE", f"/connections/{row['name']}")
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as caught:
+        ask_until_closed(channel)
+    assert caught.value.reply_code == 320
+    assert both.ask("GET", "/connections") == []
+
+
+@pytest.mark.conformance
+def test_users_virtual_hosts_and_permissions_hold_for_amqp(both: Both) -> None:
+    both.ask("PUT", "/vhosts/shop", {})
+    both.ask("PUT", "/users/ann", {"password": "secret", "tags": ""})
+    with pytest.raises(pika.exceptions.AMQPConnectionError):
+        both.connect("ann", "secret", "shop")
+    both.ask("PUT", "/permissions/shop/ann", {"configure": "^own", "write": ".*", "read": ".*"})
+    connection = both.connect("ann", "secret", "shop")
+    connection.channel().queue_declare("own-q", durable=True)
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker) as caught:
+        connection.channel().queue_declare("other")
+    assert caught.value.reply_code == 403
+    with pytest.raises(pika.exceptions.AMQPConnectionError):
+        both.connect("ann", "wrong", "shop")
+    connection.close()
+    assert [queue["name"] for queue in both.ask("GET", "/queues/shop")] == ["own-q"]
+
+
+@pytest.mark.conformance
+def test_what_management_declares_and_publishes_clients_get(both: Both) -> None:
+    both.ask("PUT", "/exchanges/%2F/later", {"type": "x-delayed-message", "arguments": {"x-delayed-type": "topic"}})
+    both.ask("PUT", "/queues/%2F/q", {"durable": True, "arguments": {"x-queue-type": "quorum"}})
+    both.ask("POST", "/bindings/%2F/e/later/q/q", {"routing_key": "a.#"})
+    message = {
+        "routing_key": "a.b",
+        "payload": "text",
+        "properties": {"headers": {"x-delay": 100, "n": 1}, "message_id": "m"},
+    }
+    begun = time.monotonic()
+    assert both.ask("POST", "/exchanges/%2F/later/publish", message) == {"routed": True}
+    connection = both.connect()
+    channel = connection.channel()
+    # Declared the same, it is the same.
+    channel.queue_declare("q", durable=True, arguments={"x-queue-type": "quorum"})
+    for method, properties, body in channel.consume("q", inactivity_timeout=PATIENCE_S):
+        assert time.monotonic() - begun >= 0.1
+        assert (body, method.exchange, method.routing_key) == (b"text", "later", "a.b")
+        assert (properties.message_id, properties.headers["n"]) == ("m", 1)
+        channel.basic_ack(method.delivery_tag)
+        break
+    connection.close()
