@@ -108,10 +108,16 @@ class Mover:
         additions.add(self.bucket(span_for(due_ms, now_ms)), record_id, encoded)
         return record_id, len(encoded)
 
-    def forget(self, bucket: Bucket) -> None:
-        """What is in memory of it may not be all: read it again."""
-        self._loaded.pop(bucket, None)
-        self._positions.pop(bucket, None)
+    async def forget(self, *buckets: Bucket) -> None:
+        """A commit was refused: what is in memory of them may not be all, and they are read again.
+
+        What was marked back is stored so: another commit may have stored it as gone in the meantime.
+        """
+        for bucket in buckets:
+            self._loaded.pop(bucket, None)
+            self._positions.pop(bucket, None)
+        state = [mutation for bucket in buckets for mutation in bucket.take_changes()]
+        await self._engine.commit([Commit(state=state)])
         self.look()
 
     def _opened(self, bucket: Bucket, answer: Answer[list[CommitResult]]) -> None:
@@ -285,35 +291,41 @@ class Mover:
             if isinstance(error, PeerError) and due:
                 await self._commit_parts(due, later, error)
                 return
-            # Marked back by the refusal; the passes that found these begin anew.
-            touched = {waiting.bucket for waiting in due} | set(later)
-            for bucket in touched:
-                self._loaded.pop(bucket, None)
-                self._positions.pop(bucket, None)
-            # Another commit may have stored them as gone in the meantime.
-            state = [mutation for bucket in touched for mutation in bucket.take_changes()]
-            await self._engine.commit([Commit(state=state)])
+            await self.forget(*({waiting.bucket for waiting in due} | set(later)))
             raise
         self.moved_total += len(due)
 
     async def _commit_parts(self, due: list[Waiting], later: dict[Bucket, list[Record]], error: PeerError) -> None:
-        """One of them cannot be: find it, and go on without it."""
-        for waiting in due:
-            waiting.bucket.mark_gone((waiting.offset,))
-        for bucket, records in later.items():
-            bucket.mark_gone([record.offset for record in records])
+        """One of them cannot be: find it, and go on without it.
+
+        What is not part of a commit must not be marked when that is made: it would be stored as gone.
+        """
         if len(due) == 1:
-            log.warning("a scheduled record is dropped: %s: %s", decode_letter(due[0].letter).target.describe(), error)
-            self.dropped_total += 1
-            additions = Additions(self.added)
-            additions.leave(due[0].bucket, (due[0].offset,))
-            await self._delivery.deliver([], additions, functools.partial(self.put_in, additions))
+            for waiting in self._mark(due):
+                target = decode_letter(waiting.letter).target
+                log.warning("a scheduled record is dropped: %s: %s", target.describe(), error)
+                self.dropped_total += 1
+                additions = Additions(self.added)
+                additions.leave(waiting.bucket, (waiting.offset,))
+                await self._delivery.deliver([], additions, functools.partial(self.put_in, additions))
         else:
             half = len(due) // 2
-            await self._commit(due[:half], {})
-            await self._commit(due[half:], {})
-        if any(later.values()):
-            await self._commit([], later)
+            for part in (due[:half], due[half:]):
+                marked = self._mark(part)
+                if marked:
+                    await self._commit(marked, {})
+        for bucket, records in later.items():
+            left = [record for record in records if record.offset not in bucket.gone]
+            if left:
+                bucket.mark_gone([record.offset for record in left])
+                await self._commit([], {bucket: left})
+
+    def _mark(self, due: list[Waiting]) -> list[Waiting]:
+        """Those that were not cancelled in the meantime, marked gone."""
+        left = [waiting for waiting in due if waiting.offset not in waiting.bucket.gone]
+        for waiting in left:
+            waiting.bucket.mark_gone((waiting.offset,))
+        return left
 
     async def _close(self, bucket: Bucket) -> None:
         change = self._book.close_bucket(bucket)

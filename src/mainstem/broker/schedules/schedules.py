@@ -131,7 +131,7 @@ class Schedules:
             await self._delivery.deliver([], additions, _never)
         except MainstemError:
             # It waits again, and may have left the memory of what is due.
-            self._mover.forget(old.bucket)
+            await self._mover.forget(old.bucket)
             raise
         self._mover.look()
         return record_id
