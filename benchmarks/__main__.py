@@ -14,6 +14,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from benchmarks.amqp.flow import amqp_flow
 from benchmarks.append import large_groups, single_records
 from benchmarks.catch_up import catch_up
 from benchmarks.idle_memory import idle_memory
@@ -36,6 +37,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "restart": lambda parent, quick: restart(parent, 1 if quick else 10),
     "schedules": lambda parent, quick: schedules(parent, 200_000 if quick else 10_000_000),
     "idle-memory": lambda parent, quick: idle_memory(parent),
+    "amqp-flow": lambda parent, quick: amqp_flow(parent, 100_000 if quick else 400_000),
     "kafka-produce": lambda parent, quick: kafka_produce(parent, 1 if quick else 4),
     "kafka-sustained": lambda parent, quick: kafka_sustained(parent, 10 if quick else 60),
     "kafka-partitions": lambda parent, quick: kafka_partitions(parent, 1_000 if quick else 4_000),

@@ -71,27 +71,27 @@ def _family(pid: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def mainstem(parent: str | None, *, merging: bool = True) -> Iterator[Running]:
+def mainstem(parent: str | None, *, merging: bool = True, listener: str = "kafka") -> Iterator[Running]:
     """Our broker on an empty directory, synced."""
     with scratch(parent) as directory:
         if merging:
-            with _served(directory, {}) as running:
+            with _served(directory, {}, listener) as running:
                 yield running
         else:
-            with _served(directory, {"MAINSTEM_STORAGE_WAL_SPARE_FILES": str(PREPARED_FILES)}):
+            with _served(directory, {"MAINSTEM_STORAGE_WAL_SPARE_FILES": str(PREPARED_FILES)}, listener):
                 pass
-            with _served(directory, MERGE_IDLE) as running:
+            with _served(directory, MERGE_IDLE, listener) as running:
                 yield running
 
 
 @contextlib.contextmanager
-def _served(directory: str, settings: dict[str, str]) -> Iterator[Running]:
+def _served(directory: str, settings: dict[str, str], listener: str) -> Iterator[Running]:
     command = [sys.executable, "-m", "mainstem.cli", "serve", "--data-dir", f"{directory}/data"]
-    command += ["--listen", "kafka=127.0.0.1:0"]
-    for other in _others():
+    command += ["--listen", f"{listener}=127.0.0.1:0"]
+    for other in _others(listener):
         command += ["--listen", f"{other}=off"]
     with _process(command, dict(os.environ) | settings) as (process, line):
-        found = re.search(r"kafka=(\S+)", line)
+        found = re.search(rf"{listener}=(\S+)", line)
         assert found is not None, f"the broker did not start: {line!r}"
         running = Running(process, found[1])
         _wait_until_idle(running)
@@ -106,10 +106,10 @@ def _wait_until_idle(running: Running) -> None:
         time.sleep(IDLE_SECONDS)
 
 
-def _others() -> list[str]:
+def _others(listener: str) -> list[str]:
     from mainstem.server.registry import REGISTERED
 
-    return [name for name in REGISTERED if name != "kafka"]
+    return [name for name in REGISTERED if name != listener]
 
 
 @contextlib.contextmanager

@@ -1,0 +1,1 @@
+"""AMQP, beside RabbitMQ on the same machine in the same run."""
