@@ -21,9 +21,11 @@ from pyspark.sql.types import StructType
 
 from mainstem.model.errors import MainstemError
 from mainstem.model.staging import SinkKey, StageKey
-from mainstem.pipelines.errors import InvalidOption, PipelineError
+from mainstem.pipelines.errors import InvalidOption, PipelineError, told_plainly
 from mainstem.pipelines.options import Options
+from mainstem.pipelines.progress import report_batch
 from mainstem.pipelines.sink_columns import check_columns
+from mainstem.pipelines.spark_version import check_spark_version
 from mainstem.sdk.stages import (
     StageEnd,
     StageRefused,
@@ -43,12 +45,14 @@ CODECS = {codec.name.lower(): codec for codec in Compression}
 QUERY_PROPERTY, BATCH_PROPERTY = "sql.streaming.queryId", "streaming.sql.batchId"
 """What Spark tells its tasks of the query they belong to, in a stream and inside foreachBatch."""
 SINGLE_BATCH = 0
+STALE_BATCH = "stale-batch"
 
 
 class SinkOptions:
     """What a sink was told. Picklable."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
+        check_spark_version()
         self.options = Options(given, KNOWN)
         self.topic = self.options.text(TOPIC)
         self.sink = self.options.text(SINK_ID) or ""
@@ -75,14 +79,16 @@ class Staged(WriterCommitMessage):
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
     """All rows or none."""
-    if overwrite:
-        raise InvalidOption("A topic cannot be overwritten: use mode `append`, or delete the topic first.")
-    return TopicWriter(SinkOptions(options, schema), f"write-{uuid.uuid4()}")
+    with told_plainly():
+        if overwrite:
+            raise InvalidOption("A topic cannot be overwritten: use mode `append`, or delete the topic first.")
+        return TopicWriter(SinkOptions(options, schema), f"write-{uuid.uuid4()}")
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
     """Exactly once."""
-    return TopicStreamWriter(SinkOptions(options, schema))
+    with told_plainly():
+        return TopicStreamWriter(SinkOptions(options, schema))
 
 
 class TopicWriter(DataSourceArrowWriter):
@@ -98,11 +104,12 @@ class TopicWriter(DataSourceArrowWriter):
         query, batch = context.getLocalProperty(QUERY_PROPERTY), context.getLocalProperty(BATCH_PROPERTY)
         if query is None or batch is None:
             return _stage(self._told, self._name, SINGLE_BATCH, context, iterator)
-        if not self._told.sink:
-            raise InvalidOption(
-                f"A write inside foreachBatch needs the option `{SINK_ID}`: a name that no other write of this query has, "
-                "by which the broker knows what it has published already."
-            )
+        with told_plainly():
+            if not self._told.sink:
+                raise InvalidOption(
+                    f"A write inside foreachBatch needs the option `{SINK_ID}`: a name that no other write of this query "
+                    "has, by which the broker knows what it has published already."
+                )
         return _stage(self._told, query, int(batch), context, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -129,8 +136,8 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
         """On an executor: one task of a batch."""
         context = _task()
         query, batch = context.getLocalProperty(QUERY_PROPERTY), context.getLocalProperty(BATCH_PROPERTY)
-        if query is None or batch is None:
-            raise PipelineError("Spark does not tell its tasks which query they belong to: Spark 4.3 is needed.")
+        assert query is not None, "Spark tells its tasks which query they belong to"
+        assert batch is not None
         return _stage(self._told, query, int(batch), context, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
@@ -140,6 +147,7 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
             return  # without a task there is nothing to publish, and nothing that could be published twice
         assert staged[0].key.batch == batchId, "tasks of another batch"
         _commit(self._told, staged[0].key.sink_key, batchId, staged, lasting=True)
+        report_batch(self._told.checkpoint, batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """On the driver: drop what was staged, if that is possible; the next commit drops the rest."""
@@ -164,7 +172,7 @@ def _stage(
     attempt = f"{context.attemptNumber()}-{uuid.uuid4().hex[:16]}"
     key = StageKey(query, told.sink, batch, task, attempt)
     # Questions about topics are asked while batches are on their way: each on a connection of its own.
-    with told.options.client() as asking, told.options.client() as writing:
+    with told_plainly(), told.options.client() as asking, told.options.client() as writing:
         writer = StageWriter(writing, key, timeout_s=told.options.timeout_s)
         rows = StagedRows(asking, writer, told.topic, told.compression, task)
         rows.write_all(iterator)
@@ -182,19 +190,19 @@ def _ends(staged: Sequence[Staged]) -> list[StageEnd]:
 
 
 def _commit(told: SinkOptions, sink: SinkKey, batch: int, staged: Sequence[Staged], *, lasting: bool) -> None:
-    try:
-        commit_stages(
-            told.http_address(), sink, batch, _ends(staged), lasting=lasting, timeout_s=told.options.timeout_s
-        )
-    except StageRefused as refusal:
-        if refusal.problem != "stale-batch":
-            raise
-        checkpoint = f"The checkpoint {told.checkpoint}" if told.checkpoint else f"The checkpoint of query {sink.query}"
-        raise PipelineError(
-            f"{checkpoint} was rewound: {refusal.detail}. What it would write again is in the topic already, so "
-            "nothing was written. Go on with the checkpoint as it was, or begin a new one in an empty directory, "
-            "which reads and writes all over again from its starting offsets."
-        ) from None
+    with told_plainly():
+        address, timeout_s = told.http_address(), told.options.timeout_s
+        try:
+            commit_stages(address, sink, batch, _ends(staged), lasting=lasting, timeout_s=timeout_s)
+        except StageRefused as refusal:
+            if refusal.problem != STALE_BATCH:
+                raise
+            where = f"The checkpoint {told.checkpoint}" if told.checkpoint else f"The checkpoint of query {sink.query}"
+            raise PipelineError(
+                f"{where} was rewound: {refusal.detail}. What it would write again is in the topic already, so nothing "
+                "was written. Go on with the checkpoint as it was, or begin a new one in an empty directory, which reads "
+                "and writes all over again from its starting offsets."
+            ) from None
 
 
 def _abort(told: SinkOptions, sink: SinkKey, batch: int) -> None:
