@@ -9,6 +9,7 @@ Only compiled. `Lane` does the same in Python.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 from collections import deque
@@ -34,6 +35,8 @@ if not cython.compiled:
     job_new: Any = None
     job_owner = job_error = job_finished = job_free = job_is_end = job_put = job_new
     queue_break = queue_finish = queue_free = queue_is_broken = queue_new = queue_serve = job_new
+
+log_output = logging.getLogger("mainstem.storage")
 
 AVAILABLE = bool(cython.compiled) and hasattr(os, "eventfd")
 FAILED_BEFORE = -1
@@ -114,7 +117,11 @@ class NativeLane:
             elif number:
                 error = OSError(number, os.strerror(number))
             job_free(task.native)
-            task.done(task.value, error)
+            try:
+                task.done(task.value, error)
+            except Exception:
+                # One listener's bug must not keep the others from hearing of theirs.
+                log_output.exception("a completion of the commit lane failed")
 
     def close(self, wait_seconds: float = 0.0) -> None:
         """End the thread once it has done what was put before."""

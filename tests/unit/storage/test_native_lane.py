@@ -168,3 +168,21 @@ def test_what_was_put_is_done_before_the_lane_closes(make_lane, tmp_path):
 
     run(make_lane, body)
     assert (tmp_path / "file").read_bytes() == b"x" * 50
+
+
+def test_a_listener_that_fails_does_not_keep_the_others_from_hearing(make_lane):
+    async def body(lane, told):
+        def broken(value, error):
+            raise ValueError("a bug")
+
+        # A loop tells its handler of such a failure, the native lane its log.
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+        held = threading.Event()
+        lane.put(held.wait, broken)
+        for number in range(3):
+            lane.put(lambda: None, told.done(number))
+        held.set()
+        await told.wait(3)
+        assert told.names == [0, 1, 2]
+
+    run(make_lane, body)
