@@ -225,13 +225,16 @@ class Outbox:
         if len(queues) > 1 and len(content) >= REFER_BYTES_MIN:
             return self._put_fan(queues, content, Message(None, -1, now_ms, key, headers, value, 0), ttl_ms, priority)  # type: ignore[arg-type]
         for queue in queues:
-            if queue.is_limited:
-                verdict = queue.admit(headers, value, key)
-                if verdict:
-                    outcome = verdict
-                    if verdict == REFUSED:
-                        continue
-            lane = queue.lanes[0] if queue.is_plain else queue.lane_of(priority)
+            if queue.is_limited and (verdict := queue.admit(headers, value, key)):
+                outcome = verdict
+                if verdict == REFUSED:
+                    continue
+            if queue.is_plain:
+                lane = queue.lanes[0]
+            elif queue.is_gone:
+                continue
+            else:
+                lane = queue.lane_of(priority)
             batch = lane.batch
             if batch is None or batch.size > BATCH_BYTES_MAX or batch.refers:
                 batch = self._begin_batch(lane, now_ms)
@@ -260,6 +263,8 @@ class Outbox:
         outcome = TAKEN
         lanes: list[QueueLane] = []
         for queue in queues:
+            if queue.is_gone:
+                continue
             if queue.is_limited:
                 verdict = queue.admit(model.headers, model.value, model.key)
                 outcome = verdict or outcome
@@ -324,7 +329,7 @@ class Outbox:
     def together(self, puts: Sequence[Put], laid_off: Message) -> None:
         """Publish these and settle that one, in one commit or not at all."""
         size = sum((len(put.value) + len(put.headers)) * len(put.queues) for put in puts)
-        lanes = [queue.lane_of(put.priority) for put in puts for queue in put.queues]
+        lanes = [queue.lane_of(put.priority) for put in puts for queue in put.queues if not queue.is_gone]
         if self._draft.bytes + size > DRAFT_BYTES_MAX or not self._draft.referred.isdisjoint(lanes):
             self._cut_draft()
         before, self._is_whole = self._is_whole, True

@@ -151,6 +151,7 @@ class Queues:
             return
         self.generation += 1
         queue.is_gone = True
+        queue.is_plain = False
         for lane in queue.lanes:
             lane.is_gone = True
             self._lanes.pop(lane.log, None)
@@ -230,8 +231,17 @@ class Queues:
         self._woken[queue] = None
         self._schedule()
 
-    def arrived(self, queue: Queue) -> None:
+    def arrived(self, queue: Queue, *, just_now: bool = False) -> None:
         """There are more messages than before: keep the limits, and give them out."""
+        try:
+            if just_now and queue.may_expire:
+                queue.dispatch()  # first, for those that do not wait
+            self._look_after(queue)
+        except Exception:
+            # A consumer's bug must not keep other queues from theirs.
+            log.exception("queue %s: giving out failed", queue.name)
+
+    def _look_after(self, queue: Queue) -> None:
         if queue.is_limited and queue.rules.overflow == "drop-head" and queue.is_over():
             queue.drop_head()
         if queue.may_expire:
@@ -303,9 +313,7 @@ class Queues:
     def _came(self, lanes: Iterable[QueueLane]) -> None:
         for queue in dict.fromkeys([lane.queue for lane in lanes]):
             if not queue.is_gone:
-                if queue.may_expire:
-                    queue.dispatch()  # first, for those that do not wait
-                self.arrived(queue)
+                self.arrived(queue, just_now=True)
 
     def _came_back(self, messages: Sequence[Message]) -> None:
         self._settling.returned(messages)

@@ -107,6 +107,18 @@ def test_a_message_for_a_queue_that_is_deleted_in_the_same_turn_hurts_nobody(wor
     assert world.queues.find("default", "q") is None
 
 
+def test_nothing_is_published_to_a_queue_that_is_gone(world: World) -> None:
+    queue, other = declared(world), declared(world, "other")
+    world.do(world.queues.delete(queue))
+    outcome: list[BaseException | None] = []
+    for value in (b"small", b"large" * 400):
+        assert world.queues.outbox.put([queue, other], NO_HEADERS, value) == 0
+    world.put(queue, b"alone", then=outcome.append)
+    world.quiet()
+    assert outcome == [None]
+    assert [len(value) for value in world.values(other)] == [5, 2000]
+
+
 def test_purging_leaves_what_is_given_out(world: World) -> None:
     queue, holder = declared(world), Holder(room=2)
     queue.attach(holder)
