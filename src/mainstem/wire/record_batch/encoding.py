@@ -44,7 +44,7 @@ def varint_bytes(value: int) -> bytes:
 
 
 # joining a few known pieces takes half the time of appending byte by byte
-SMALL_VARINT_COUNT = 1024
+SMALL_VARINT_COUNT = 4096
 SMALL_VARINTS = tuple(varint_bytes(value) for value in range(SMALL_VARINT_COUNT))
 
 
