@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-from hypothesis import settings
+import pytest
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
-from mainstem.broker.queues import DeadLetterTarget, Message, QueueProperties, encode_headers, reading
+from mainstem.broker.queues import DeadLetterTarget, Message, QueueProperties, Queues, encode_headers, reading
 from mainstem.broker.queues import outbox as outboxes
 from mainstem.broker.queues import queue as queues
+from mainstem.coordination.cursor import Cursor
+from mainstem.coordination.queue.lane import Lane
 from tests.unit.broker.queues.queue_world import Holder, World
 
 Possible = set[tuple[bool, int]]
@@ -251,3 +262,46 @@ class QueueMachine(RuleBasedStateMachine):
 
 TestQueues = QueueMachine.TestCase
 TestQueues.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+def forget_changes(_cursor: object, _scope: str) -> list[object]:
+    return []
+
+
+def put_at_the_end(lane: Lane[Any], messages: Iterable[Message]) -> None:
+    for message in messages:
+        lane.ready_bytes += len(message.value)
+        lane.ready.append(message)
+
+
+def settle_alone(box: outboxes.Outbox, _puts: object, laid_off: Message) -> None:
+    """Without its dead letter."""
+    box.dirty(laid_off.lane)
+
+
+def reserve_without_storing(home: Queues, lane: Lane[Any]) -> None:
+    lane.reserved = lane.reserve_at = 1 << 62
+    home.wake(lane.queue)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "broken"),
+    [
+        (Cursor, "take_changes", forget_changes),
+        (Lane, "take_back", put_at_the_end),
+        (outboxes.Outbox, "together", settle_alone),
+        (Queues, "reserve", reserve_without_storing),
+    ],
+)
+def test_the_model_notices(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, broken: object) -> None:
+    monkeypatch.setattr(owner, name, broken)
+    only = settings(
+        max_examples=400,
+        stateful_step_count=30,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        report_multiple_bugs=False,
+    )
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(QueueMachine, settings=only)
