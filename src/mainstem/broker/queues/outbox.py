@@ -234,7 +234,7 @@ class Outbox:
             elif queue.is_gone:
                 continue
             else:
-                lane = queue.lane_of(priority)
+                lane = queue.lane_of(priority, key)
             batch = lane.batch
             if batch is None or batch.size > BATCH_BYTES_MAX or batch.refers:
                 batch = self._begin_batch(lane, now_ms)
@@ -270,7 +270,7 @@ class Outbox:
                 outcome = verdict or outcome
                 if verdict == REFUSED:
                     continue
-            lanes.append(queue.lane_of(priority))
+            lanes.append(queue.lane_of(priority, model.key))
         if not lanes:
             return outcome
         source = lanes[0]
@@ -329,7 +329,7 @@ class Outbox:
     def together(self, puts: Sequence[Put], laid_off: Message) -> None:
         """Publish these and settle that one, in one commit or not at all."""
         size = sum((len(put.value) + len(put.headers)) * len(put.queues) for put in puts)
-        lanes = [queue.lane_of(put.priority) for put in puts for queue in put.queues if not queue.is_gone]
+        lanes = [lane for put in puts for queue in put.queues for lane in queue.lanes]
         if self._draft.bytes + size > DRAFT_BYTES_MAX or not self._draft.referred.isdisjoint(lanes):
             self._cut_draft()
         before, self._is_whole = self._is_whole, True

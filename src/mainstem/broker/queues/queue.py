@@ -9,6 +9,7 @@ from mainstem.broker.queues.consumers import Consumer, Rota
 from mainstem.broker.queues.keyed import KeyedDealing
 from mainstem.broker.queues.leases import Leases
 from mainstem.coordination.errors import QueueBusy
+from mainstem.coordination.partitioning import partition_of
 from mainstem.coordination.queue.lane import Lane
 from mainstem.coordination.queue.message import Message
 from mainstem.coordination.queue.properties import QueueProperties
@@ -155,13 +156,15 @@ class Queue:
             self.lanes = self._home.open_lanes(self)
             self.is_plain = len(self.lanes) == 1
 
-    def lane_of(self, priority: int) -> QueueLane:
-        """Where a message of this priority goes."""
+    def lane_of(self, priority: int, key: bytes | None = None) -> QueueLane:
+        """Where a message goes: by its priority; in a borrowed topic by its key, as Kafka's producers choose, or in turn."""
         self.open()
         if len(self.lanes) == 1:
             return self.lanes[0]
         if self.properties.priority_max:
             return self.lanes[min(max(priority, 0), self.properties.priority_max)]
+        if key is not None:
+            return self.lanes[partition_of(key, len(self.lanes))]
         self._turn += 1
         return self.lanes[self._turn % len(self.lanes)]
 

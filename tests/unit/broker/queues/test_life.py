@@ -5,6 +5,7 @@ import pytest
 from mainstem.broker.errors import PropertiesDiffer, QueueInUse, QueueLocked, QueueNotEmpty, UnknownTopic
 from mainstem.broker.queues import Put, Queue, QueueProperties, StreamStart, queue_name_of, topic_name_of
 from mainstem.broker.topics import NewTopic
+from mainstem.coordination.partitioning import partition_of
 from mainstem.model.errors import CommitTooLarge
 from mainstem.storage.contract import Append, Budget, Commit
 from mainstem.wire.record_batch import Record, encode_batch, encode_marker
@@ -180,6 +181,18 @@ def test_a_queue_on_a_topic_starts_at_its_end_and_leaves_it_when_it_goes(world: 
     assert again.ready_count == 1
     world.do(world.queues.delete(again))
     assert world.broker.topics.get("t").logs == topic.logs
+
+
+def test_a_key_stays_in_its_partition_of_a_borrowed_topic(world: World) -> None:
+    world.do(world.broker.topics.create([NewTopic("t", 3)]))
+    queue = declared(world, "t")
+    for n in range(6):
+        world.put(queue, b"%d" % n, key=b"k%d" % (n % 2))
+    world.quiet()
+    places = {value: log for log in queue.logs for _, value in world.records(log)}
+    for first in (b"0", b"1"):
+        key = b"k" + first
+        assert {places[b"%d" % n] for n in range(6) if n % 2 == int(first)} == {queue.logs[partition_of(key, 3)]}
 
 
 def test_what_a_transaction_wrote_is_given_out_when_it_is_committed_and_never_when_aborted(world: World) -> None:
