@@ -144,9 +144,7 @@ class StageWriter:
         if first.error_code == ErrorCode.NOT_ENOUGH_REPLICAS:
             raise StageUnavailable(first.error_message or "The broker has too much to do; run again later.")
         topic = next(batch.topic for batch in self._unanswered[0] if batch.partition == first.index)
-        if first.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not (first.error_message or "").startswith(
-            "task"
-        ):
+        if first.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise UnknownTopic(topic, first.index)
         raise BrokerRefused(f"Writing to {topic}-{first.index}", first.error_code, first.error_message)
 

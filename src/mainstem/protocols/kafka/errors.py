@@ -55,7 +55,7 @@ CODES: dict[type[BaseException], ErrorCode] = {
     broker.UnknownTransaction: ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
     broker.InvalidTransactionState: ErrorCode.INVALID_TXN_STATE,
     broker.TransactionUnderWay: ErrorCode.CONCURRENT_TRANSACTIONS,
-    broker.UnknownStage: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    broker.UnknownStage: ErrorCode.UNKNOWN_PRODUCER_ID,
     broker.StagePositionMissed: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     broker.InvalidStagedBatch: ErrorCode.INVALID_RECORD,
     broker.StageError: ErrorCode.INVALID_REQUEST,

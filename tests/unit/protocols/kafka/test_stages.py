@@ -34,6 +34,15 @@ async def test_a_stage_takes_batches_and_nobody_sees_them(connect: Connect) -> N
 
 
 @with_adapter
+async def test_a_stage_that_is_gone_is_told_from_a_topic_that_is(connect: Connect) -> None:
+    client = connect()
+    await client.create("t")
+    answer = await client.produce(NAME, staged_batch(5, [b"v"]))
+    assert answer.error_code == ErrorCode.UNKNOWN_PRODUCER_ID
+    assert "run the batch again" in answer.error_message
+
+
+@with_adapter
 async def test_what_cannot_be_staged_is_refused_in_its_place(connect: Connect) -> None:
     client = connect()
     await client.create("t", 2)
