@@ -65,7 +65,7 @@ def bundled_java() -> Path:
         "  shift\n"
         f'  [ "$argument" = "{FLAG_DROPPED}" ] || set -- "$@" "$argument"\n'
         "done\n"
-        f"export JAVA_HOME='{JAVA_HOME}'\n"
+        # JAVA_HOME stays: Spark starts a second Java from the first one, which must be this one too
         f"exec '{JAVA_HOME}/bin/java' \"$@\"\n"
     )
     if not shim.exists() or shim.read_text() != text:

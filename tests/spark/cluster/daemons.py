@@ -19,6 +19,7 @@ from pathlib import Path
 import pyspark
 
 PATIENCE_S = 60
+JOB_PATIENCE_S = 600
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 WHAT_WORKERS_HAVE = (
     "pyspark", "py4j", "pyarrow", "numpy", "numpy.libs", "pandas", "dateutil", "six.py", "pytz", "tzdata",
@@ -145,6 +146,6 @@ def run_job(*arguments: str, environment: dict[str, str] | None = None) -> subpr
         cwd=root,
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S * 4,
+        timeout=JOB_PATIENCE_S,
         check=False,
     )

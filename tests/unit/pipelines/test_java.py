@@ -52,4 +52,4 @@ def test_the_bundled_java_is_spared_a_flag_it_does_not_know(tmp_path: Path, monk
     assert java.os.environ["JAVA_HOME"] == str(made)
     arguments = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "", "*"]
     said = subprocess.run([str(made / "bin" / "java"), *arguments], capture_output=True, text=True, check=True)
-    assert said.stdout.splitlines() == ["[-cp]", "[a b]", "[]", "[*]", str(home)]
+    assert said.stdout.splitlines() == ["[-cp]", "[a b]", "[]", "[*]", str(made)]
