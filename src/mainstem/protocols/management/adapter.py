@@ -8,15 +8,18 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from mainstem.broker.broker import Broker
-from mainstem.protocols.management.handlers.administration import HostPaths, ParameterPaths, PolicyPaths, UserPaths
 from mainstem.protocols.management.handlers.bindings import BindingPaths
 from mainstem.protocols.management.handlers.callers import Callers
 from mainstem.protocols.management.handlers.clients import ClientPaths
 from mainstem.protocols.management.handlers.definitions import DefinitionPaths
 from mainstem.protocols.management.handlers.exchanges import ExchangePaths
+from mainstem.protocols.management.handlers.hosts import HostPaths
 from mainstem.protocols.management.handlers.overview import Operations, OverviewPaths
+from mainstem.protocols.management.handlers.parameters import ParameterPaths
 from mainstem.protocols.management.handlers.paths import Path, Paths
+from mainstem.protocols.management.handlers.policies import PolicyPaths
 from mainstem.protocols.management.handlers.queues import QueuePaths
+from mainstem.protocols.management.handlers.users import UserPaths
 from mainstem.protocols.management.session import ManagementSession, ManagementSettings
 from mainstem.wire.http.dates import HttpDate
 from mainstem.wire.http.hosts import HostCheck, is_this_machine

@@ -89,13 +89,15 @@ class Noted:
             extra.seal()
             extra.resolved(refusal)
             raise refusal
-        await self._commit(extra)
         self.commits += bool(letters)
-        self.delivered += [(self._clock.now_ms(), letter) for letter in letters]
+        await self._commit(extra, letters)
 
-    async def _commit(self, extra: Extra) -> None:
+    async def _commit(self, extra: Extra, letters: Sequence[Letter] = ()) -> None:
         share = extra.seal()
-        (outcome,) = await self._engine.commit([Commit(appends=share.appends, state=share.state)])
+        answer = self._engine.commit([Commit(appends=share.appends, state=share.state)])
+        # Part of the commit: it happens with it, also when whoever asked for it is gone before the answer.
+        self.delivered += [(self._clock.now_ms(), letter) for letter in letters]
+        (outcome,) = await answer
         if isinstance(outcome, MainstemError):
             extra.resolved(outcome)
             raise outcome

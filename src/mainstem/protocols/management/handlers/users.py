@@ -1,0 +1,229 @@
+"""Users, permissions, limits: list, set, remove."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from mainstem.broker.administration import User
+from mainstem.broker.broker import Broker
+from mainstem.protocols.management.errors import BadRequest, NotFound
+from mainstem.protocols.management.handlers.callers import ADMINISTRATOR, GUEST, MONITORING
+from mainstem.protocols.management.handlers.paths import Call, Path, created
+from mainstem.protocols.management.mapping import fields
+from mainstem.protocols.management.mapping.administration import (
+    permission_from,
+    permission_row,
+    topic_permission_from,
+    topic_permission_row,
+    user_from,
+    user_row,
+)
+from mainstem.protocols.management.mapping.listing import listing
+from mainstem.protocols.management.mapping.words import namespace_of
+from mainstem.wire.http.messages import Response
+
+
+class UserPaths:
+    """/api/users, /api/permissions, /api/topic-permissions, /api/user-limits."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._access = broker.access
+
+    def paths(self) -> list[Path]:
+        """What is served here."""
+        return [
+            Path("GET", "/users", self.list),
+            Path("GET", "/users/without-permissions", self.without_permissions),
+            Path("POST", "/users/bulk-delete", self.delete_many),
+            Path("GET", "/users/{}", self.get),
+            Path("PUT", "/users/{}", self.put),
+            Path("DELETE", "/users/{}", self.delete),
+            Path("GET", "/users/{}/permissions", self.permissions_of_user),
+            Path("GET", "/users/{}/topic-permissions", self.topic_permissions_of_user),
+            Path("GET", "/permissions", self.permissions),
+            Path("GET", "/permissions/{}/{}", self.permission),
+            Path("PUT", "/permissions/{}/{}", self.put_permission),
+            Path("DELETE", "/permissions/{}/{}", self.delete_permission),
+            Path("GET", "/vhosts/{}/permissions", self.permissions_of_host),
+            Path("GET", "/topic-permissions", self.topic_permissions),
+            Path("GET", "/topic-permissions/{}/{}", self.topic_permission),
+            Path("PUT", "/topic-permissions/{}/{}", self.put_topic_permission),
+            Path("DELETE", "/topic-permissions/{}/{}", self.delete_topic_permissions),
+            Path("GET", "/vhosts/{}/topic-permissions", self.topic_permissions_of_host),
+            Path("GET", "/user-limits", self.limits),
+            Path("GET", "/user-limits/{}", self.limits_of),
+            Path("PUT", "/user-limits/{}/{}", self.put_limit),
+            Path("DELETE", "/user-limits/{}/{}", self.delete_limit),
+        ]
+
+    # Users
+
+    def _users(self) -> list[User]:
+        """Those that were made; and `guest`, who is there from the start."""
+        made = list(self._access.users.values())
+        guest = User(GUEST, tags=(ADMINISTRATOR,))
+        return made if self._access.find(GUEST) else [guest, *made]
+
+    def list(self, call: Call) -> Any:
+        """All."""
+        call.caller.need(MONITORING)
+        return listing([user_row(user) for user in self._users()], call.query)
+
+    def without_permissions(self, call: Call) -> Any:
+        """Those who may do nothing yet."""
+        call.caller.need(MONITORING)
+        known = {permission.user for permission in self._access.permissions.values()}
+        return [user_row(user) for user in self._access.users.values() if user.name not in known]
+
+    def get(self, call: Call) -> Any:
+        """One of them."""
+        call.caller.need(MONITORING)
+        for user in self._users():
+            if user.name == call.steps[0]:
+                return user_row(user)
+        raise NotFound("Not Found")
+
+    async def put(self, call: Call) -> Response:
+        """Make a user, or change one."""
+        call.caller.need()
+        is_new = self._access.find(call.steps[0]) is None
+        await self._access.put(user_from(call.steps[0], call.fields(), self._access))
+        return created(is_new)
+
+    async def delete(self, call: Call) -> None:
+        """Remove a user, with all that was permitted."""
+        call.caller.need()
+        await self._access.remove_user(call.steps[0])
+
+    async def delete_many(self, call: Call) -> None:
+        """Remove several."""
+        call.caller.need()
+        names = call.fields().get("users")
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise BadRequest("users must be a list of strings")
+        for name in names:
+            if self._access.find(name) is not None:
+                await self._access.remove_user(name)
+
+    # Permissions
+
+    def permissions(self, call: Call) -> Any:
+        """All."""
+        call.caller.need(MONITORING)
+        return [permission_row(permission) for permission in self._access.permissions.values()]
+
+    def permissions_of_user(self, call: Call) -> Any:
+        """Of one user."""
+        call.caller.need(MONITORING)
+        found = self._access.permissions.values()
+        return [permission_row(permission) for permission in found if permission.user == call.steps[0]]
+
+    def permissions_of_host(self, call: Call) -> Any:
+        """Of one virtual host."""
+        namespace = call.caller.enter(call.steps[0])
+        found = self._access.permissions.values()
+        return [permission_row(permission) for permission in found if permission.namespace == namespace]
+
+    def permission(self, call: Call) -> Any:
+        """Of one user in one virtual host."""
+        call.caller.need(MONITORING)
+        found = self._access.permissions.get((call.steps[1], namespace_of(call.steps[0])))
+        if found is None:
+            raise NotFound("Not Found")
+        return permission_row(found)
+
+    async def put_permission(self, call: Call) -> Response:
+        """Permit."""
+        call.caller.need()
+        namespace, user = self._pair(call)
+        is_new = (user, namespace) not in self._access.permissions
+        await self._access.put(permission_from(user, namespace, call.fields()))
+        return created(is_new)
+
+    async def delete_permission(self, call: Call) -> None:
+        """Permit nothing any more."""
+        call.caller.need()
+        found = self._access.permissions.get((call.steps[1], namespace_of(call.steps[0])))
+        if found is None:
+            raise NotFound("Not Found")
+        await self._access.remove([found])
+
+    def topic_permissions(self, call: Call) -> Any:
+        """All."""
+        call.caller.need(MONITORING)
+        return [topic_permission_row(permission) for permission in self._access.topic_permissions.values()]
+
+    def topic_permissions_of_user(self, call: Call) -> Any:
+        """Of one user."""
+        call.caller.need(MONITORING)
+        found = self._access.topic_permissions.values()
+        return [topic_permission_row(permission) for permission in found if permission.user == call.steps[0]]
+
+    def topic_permissions_of_host(self, call: Call) -> Any:
+        """Of one virtual host."""
+        namespace = call.caller.enter(call.steps[0])
+        found = self._access.topic_permissions.values()
+        return [topic_permission_row(permission) for permission in found if permission.namespace == namespace]
+
+    def topic_permission(self, call: Call) -> Any:
+        """Of one user in one virtual host."""
+        call.caller.need(MONITORING)
+        namespace = namespace_of(call.steps[0])
+        found = self._access.topic_permissions.values()
+        mine = [each for each in found if each.user == call.steps[1] and each.namespace == namespace]
+        if not mine:
+            raise NotFound("Not Found")
+        return [topic_permission_row(permission) for permission in mine]
+
+    async def put_topic_permission(self, call: Call) -> Response:
+        """Permit routing keys of one exchange."""
+        call.caller.need()
+        namespace, user = self._pair(call)
+        wanted = topic_permission_from(user, namespace, call.fields())
+        is_new = wanted.key() not in self._access.topic_permissions
+        await self._access.put(wanted)
+        return created(is_new)
+
+    async def delete_topic_permissions(self, call: Call) -> None:
+        """Those of one user in one virtual host."""
+        call.caller.need()
+        namespace = namespace_of(call.steps[0])
+        found = list(self._access.topic_permissions.values())
+        mine = [each for each in found if each.user == call.steps[1] and each.namespace == namespace]
+        if not mine:
+            raise NotFound("Not Found")
+        await self._access.remove(mine)
+
+    def _pair(self, call: Call) -> tuple[str, str]:
+        namespace = self._broker.namespaces.get(namespace_of(call.steps[0])).name
+        return namespace, self._access.get(call.steps[1]).name
+
+    # Limits
+
+    def limits(self, call: Call) -> Any:
+        """Of all users."""
+        call.caller.need(MONITORING)
+        return [{"user": user.name, "value": dict(user.limits)} for user in self._access.users.values() if user.limits]
+
+    def limits_of(self, call: Call) -> Any:
+        """Of one."""
+        call.caller.need(MONITORING)
+        user = self._access.get(call.steps[0])
+        return [{"user": user.name, "value": dict(user.limits)}] if user.limits else []
+
+    async def put_limit(self, call: Call) -> None:
+        """Set one."""
+        await self._change_limit(call, {call.steps[1]: fields.number(call.fields(), "value")})
+
+    async def delete_limit(self, call: Call) -> None:
+        """No limit any more."""
+        await self._change_limit(call, {})
+
+    async def _change_limit(self, call: Call, added: dict[str, int]) -> None:
+        call.caller.need()
+        user = self._access.get(call.steps[0])
+        kept = {name: value for name, value in user.limits.items() if name != call.steps[1]}
+        await self._access.put(msgspec.structs.replace(user, limits=kept | added))
