@@ -203,9 +203,7 @@ class Declaring:
             for offset in [*kept, lane.end]:
                 lane.cursor.settle_stretch(first, offset - 1)
                 first = offset + 1
-            lane.ready.clear()
-            lane.ready_bytes = 0
-            lane.tail = lane.end
+            lane.drop_window(lane.end)
             lane.count = len(kept)
             for offset in list(lane.rests):
                 del lane.rests[offset]

@@ -241,12 +241,7 @@ class Outbox:
             batch.add(content)
             messages = batch.messages
             if messages is not None:
-                ready = lane.ready
-                if (
-                    lane.tail == lane.end
-                    and len(ready) + len(messages) < queue.window_max
-                    and lane.ready_bytes < self.window_bytes_max
-                ):
+                if lane.has_room(len(messages), queue.window_max) and lane.ready_bytes < self.window_bytes_max:
                     expires_ms = queue.expiry(now_ms, ttl_ms) if ttl_ms >= 0 or queue.has_ttl else 0
                     messages.append(Message(lane, -1, now_ms, key, headers, value, expires_ms))
                 else:
@@ -535,12 +530,7 @@ def _note(
 ) -> list[Message] | None:
     """One more message for the window of a lane, as long as there is room."""
     queue = lane.queue
-    if (
-        messages is None
-        or lane.tail != lane.end
-        or len(lane.ready) + len(messages) >= queue.window_max
-        or lane.ready_bytes >= room
-    ):
+    if messages is None or lane.ready_bytes >= room or not lane.has_room(len(messages), queue.window_max):
         return None
     expires_ms = queue.expiry(model.timestamp_ms, ttl_ms) if ttl_ms >= 0 or queue.has_ttl else 0
     messages.append(Message(lane, -1, model.timestamp_ms, model.key, model.headers, model.value, expires_ms))

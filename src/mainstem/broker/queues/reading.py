@@ -116,6 +116,7 @@ class Reader:
         if wanted:
             lane.bytes_average = size // len(wanted)
         lane.tail = tail
+        lane.catch_up()
 
     def _set_to_rest(self, lane: QueueLane, found: list[Message]) -> list[Message]:
         """Of what was read, what does not rest. What does is known by its offset alone after a restart."""

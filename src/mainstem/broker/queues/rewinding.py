@@ -75,16 +75,12 @@ class Rewinding:
         if held:
             # They are still given out; when they come back they are to be there.
             lane.cursor.unsettle(held)
-        lane.ready.clear()
-        lane.ready_bytes = 0
-        lane.tail = place
+        lane.drop_window(place)
         lane.count = lane.end - place + len(held)
         self._hold(lane, before)
 
     def _reread(self, lane: QueueLane, offset: int) -> None:
-        lane.ready.clear()
-        lane.ready_bytes = 0
-        lane.tail = min(lane.tail, offset, lane.cursor.first_open())
+        lane.drop_window(min(lane.tail, offset, lane.cursor.first_open()))
         lane.queue.wake()
 
     def _hold(self, lane: QueueLane, before: int) -> None:

@@ -28,6 +28,7 @@ class Lane(Generic[Q]):
     """One log, read as a queue or as a part of one."""
 
     __slots__ = (
+        "_ahead",
         "batch",
         "bytes_average",
         "count",
@@ -85,6 +86,8 @@ class Lane(Generic[Q]):
         """Until all below this offset is settled again, retention is held off."""
         self.floor_moved = self.tail
         """The floor that retention knows of."""
+        self._ahead: deque[tuple[int, list[Message]]] | None = None
+        """What was published here while the log below was still being read: each with its first offset, without a gap."""
         self.batch: BatchUnderway | None = None
         """What is being published to it in this turn."""
 
@@ -110,18 +113,46 @@ class Lane(Generic[Q]):
             return  # There is something of others in between: we shall be told how far it can be read.
         end = base + count
         self.count += count
-        if messages is not None and base == self.tail:
-            offset = base
-            size = 0
-            for message in messages:
-                message.offset = offset
-                offset += 1
-                size += len(message.value)
-            self.ready.extend(messages)
-            self.ready_bytes += size
-            self.bytes_average = size // count
-            self.tail = end
+        if messages is not None:
+            if base == self.tail:
+                self._take_in(base, messages)
+            elif self.is_reading:
+                if self._ahead is None:
+                    self._ahead = deque()
+                self._ahead.append((base, messages))
         self.end = end
+
+    def catch_up(self) -> None:
+        """The log was read up to the tail: go on with what was published here meanwhile."""
+        ahead = self._ahead
+        while ahead:
+            base, messages = ahead[0]
+            if base > self.tail:
+                return
+            ahead.popleft()
+            if base == self.tail:
+                self._take_in(base, messages)
+            elif base + len(messages) > self.tail:
+                break  # read in part
+        self._ahead = None
+
+    def _take_in(self, base: int, messages: list[Message]) -> None:
+        offset, size = base, 0
+        for message in messages:
+            message.offset = offset
+            offset += 1
+            size += len(message.value)
+        self.ready.extend(messages)
+        self.ready_bytes += size
+        self.bytes_average = size // len(messages)
+        self.tail = offset
+
+    def has_room(self, messages: int, window: int) -> bool:
+        """Whether what is published now may go straight into memory, with so many before it in the same batch."""
+        waiting = len(self.ready) + messages
+        return waiting < window and (
+            self.tail == self.end or (self.is_reading and self.end - self.tail + waiting < window)
+        )
 
     def take_back(self, messages: Iterable[Message]) -> None:
         """Put messages that were given out to their places again."""
@@ -152,12 +183,12 @@ class Lane(Generic[Q]):
         self.take_back([message])
         return True
 
-    def forget_ready(self) -> None:
-        """Drop what is in memory and ready: it is to be read again, from the first of it on."""
-        if self.ready:
-            self.tail = self.ready[0].offset
-            self.ready.clear()
-            self.ready_bytes = 0
+    def drop_window(self, tail: int) -> None:
+        """Forget what is in memory and ready; from this offset on it is to be read anew."""
+        self.ready.clear()
+        self.ready_bytes = 0
+        self._ahead = None
+        self.tail = tail
 
 
 def _offset(message: Message) -> int:
