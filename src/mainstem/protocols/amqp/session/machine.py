@@ -1,13 +1,4 @@
-"""The state machine of one AMQP connection.
-
-    state      what it means                                     goes on to
-    GREETING   the protocol header is awaited                    STARTING, ENDED
-    STARTING   who is it? (connection.start was sent)            TUNING, ENDED
-    TUNING     which sizes? (connection.tune was sent)           OPENING, ENDED
-    OPENING    which virtual host?                               RUNNING, ENDED
-    RUNNING    channels are open or can be                       CLOSING, ENDED
-    CLOSING    no more input; what is in flight is finished      ENDED
-    ENDED      nothing follows
+"""The state machine of one AMQP connection, through the states of `state`.
 
 Methods of a channel are dealt with one after the other. Most are done at once; one that waits for the disk holds the session:
 nothing more is read until it is answered, on any channel. Publishing and acknowledging never hold it.
@@ -18,52 +9,28 @@ ended its own, so that connection.close-ok need not be awaited here.
 
 from __future__ import annotations
 
-import enum
 import logging
 from collections.abc import Callable
 from typing import Any
 
-from mainstem.protocols.amqp.codec.field_table import Field, Table
+from mainstem.protocols.amqp.codec.field_table import Table
 from mainstem.protocols.amqp.codec.framing import HEARTBEAT_FRAME, METHOD, FrameReader, encode_frame
 from mainstem.protocols.amqp.codec.methods import Method, decode_method, encode_method, signature_of
 from mainstem.protocols.amqp.errors import AmqpError, ChannelError, ConnectionError_, fail, not_allowed
+from mainstem.protocols.amqp.session import handshake
+from mainstem.protocols.amqp.session.handshake import PROTOCOL_HEADER
 from mainstem.protocols.amqp.session.heartbeat import Heartbeat
-from mainstem.protocols.amqp.session.ports import Channel, Connection, LoginRefused
+from mainstem.protocols.amqp.session.ports import Channel, Connection
 from mainstem.protocols.amqp.session.settings import FRAME_BYTES_MIN, AmqpSettings
+from mainstem.protocols.amqp.session.state import TRANSITIONS, State
 
 log = logging.getLogger(__name__)
 
-PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
-ACCEPTED_HEADERS = (PROTOCOL_HEADER, b"AMQP\x01\x01\x00\x09")
-"""Of 0-9-1, and of 0-9, which is near enough."""
-MECHANISMS = "AMQPLAIN PLAIN"
-LOCALES = "en_US"
 FRAME_BYTES_BEFORE_TUNING = 8_192
 OUTPUT_BYTES_STEP = 256 << 10
 """With so much waiting to be sent, requests and deliveries are left for later."""
 
 
-class State(enum.Enum):
-    """See the module's table."""
-
-    GREETING = "greeting"
-    STARTING = "starting"
-    TUNING = "tuning"
-    OPENING = "opening"
-    RUNNING = "running"
-    CLOSING = "closing"
-    ENDED = "ended"
-
-
-TRANSITIONS: dict[State, frozenset[State]] = {
-    State.GREETING: frozenset({State.STARTING, State.ENDED}),
-    State.STARTING: frozenset({State.TUNING, State.ENDED}),
-    State.TUNING: frozenset({State.OPENING, State.ENDED}),
-    State.OPENING: frozenset({State.RUNNING, State.ENDED}),
-    State.RUNNING: frozenset({State.CLOSING, State.ENDED}),
-    State.CLOSING: frozenset({State.ENDED}),
-    State.ENDED: frozenset(),
-}
 HANDSHAKE = frozenset({State.GREETING, State.STARTING, State.TUNING, State.OPENING})
 STATE_METHODS = {
     "connection.start-ok": State.STARTING,
@@ -98,17 +65,17 @@ class AmqpSession:
         self._state = State.GREETING
         self._output: list[bytes] = []
         self._closing_channels: set[int] = set()
-        self._reader = FrameReader(self.channels, self, settings.message_bytes_max)
-        self._reader.payload_bytes_max = FRAME_BYTES_BEFORE_TUNING
-        self._heartbeat = Heartbeat()
+        self.reader = FrameReader(self.channels, self, settings.message_bytes_max)
+        self.reader.payload_bytes_max = FRAME_BYTES_BEFORE_TUNING
+        self.heartbeat = Heartbeat()
         self._holds = 0
         self._is_blocked = False
         self._receiving = False
         self._input_ended = False
         self._deadline: float | None = None
         self._farewell: ConnectionError_ | None = None
-        self._channel_max = settings.channel_max
-        self._connection = connect(self)
+        self.channel_max = settings.channel_max
+        self.connection = connect(self)
 
     # The session contract --------------------------------------------------------------------------------------------
 
@@ -120,19 +87,19 @@ class AmqpSession:
     @property
     def busy(self) -> bool:
         """An answer is owed, or on an open channel, a delivery."""
-        return bool(self._holds or self._connection.owed or self.channels)
+        return bool(self._holds or self.connection.owed or self.channels)
 
     def data_received(self, data: memoryview) -> int:
         """Take as many frames as may be dealt with now."""
-        self._heartbeat.heard = True
+        self.heartbeat.heard = True
         self._receiving = True
         used = 0
         try:
             if self._state is State.GREETING:
-                used = self._greet(bytes(data[: len(PROTOCOL_HEADER)]))
+                used = handshake.greet(self, bytes(data[: len(PROTOCOL_HEADER)]))
             if not self._is_waiting():
-                used += self._reader.read(bytes(data[used:] if used else data))
-                self._connection.pass_ended()
+                used += self.reader.read(bytes(data[used:] if used else data))
+                self.connection.pass_ended()
         except AmqpError as error:
             self.fail(error)
         finally:
@@ -148,9 +115,9 @@ class AmqpSession:
         if output:
             self._output = []
             self.output_bytes = 0
-            self._heartbeat.spoke = True
+            self.heartbeat.spoke = True
             if not self.is_output_paused and self._state is State.RUNNING:
-                self._connection.output_taken()
+                self.connection.output_taken()
         return output
 
     def input_ended(self) -> None:
@@ -161,31 +128,31 @@ class AmqpSession:
     def output_paused(self) -> None:
         """The peer does not read."""
         self.is_output_paused = True
-        self._connection.output_paused()
+        self.connection.output_paused()
 
     def output_resumed(self) -> None:
         """The peer reads again."""
         self.is_output_paused = False
         if self._state is State.RUNNING:
-            self._connection.output_taken()
+            self.connection.output_taken()
 
     def time_passed(self, now: float) -> None:
         """Heartbeats, and the time that a handshake may take."""
         if self._state is State.ENDED:
             return
         if self.input_wanted is None or self.is_output_paused:
-            self._heartbeat.heard = True  # It is we who do not listen.
-        if self._heartbeat.is_lost(now):
+            self.heartbeat.heard = True  # It is we who do not listen.
+        if self.heartbeat.is_lost(now):
             log.info("a client missed its heartbeats, its connection is closed")
-            self._end()
+            self.end()
         elif self._state in HANDSHAKE:
             if self._deadline is None:
                 self._deadline = now + self.settings.handshake_timeout_ms / 1000
             elif now >= self._deadline:
-                self._end()
+                self.end()
         else:
-            self._connection.time_passed(now)
-            if self._heartbeat.is_due(now) and not self.is_output_paused:
+            self.connection.time_passed(now)
+            if self.heartbeat.is_due(now) and not self.is_output_paused:
                 self.say(HEARTBEAT_FRAME)
         if self.finished:
             self._wake()
@@ -196,14 +163,14 @@ class AmqpSession:
             return
         if self._state is State.RUNNING:
             self._farewell = ConnectionError_(320, "broker forced connection closure with reason 'shutdown'")
-            self._enter(State.CLOSING)
+            self.enter(State.CLOSING)
             self._proceed()
         elif self._state is not State.CLOSING:
-            self._end()
+            self.end()
 
     def closed(self) -> None:
         """Give back all that it held."""
-        self._end()
+        self.end()
 
     # What the broker side calls --------------------------------------------------------------------------------------
 
@@ -273,10 +240,10 @@ class AmqpSession:
             return
         log.info("a connection is closed: %s", error.text)
         if self._state in HANDSHAKE and self._state is not State.OPENING and self._state is not State.TUNING:
-            self._end()  # Nothing is told to who has not said who it is.
+            self.end()  # Nothing is told to who has not said who it is.
             return
         self.send(0, "connection.close", **reason)
-        self._end()
+        self.end()
 
     # The frame sink --------------------------------------------------------------------------------------------------
 
@@ -308,26 +275,24 @@ class AmqpSession:
         elif STATE_METHODS.get(name) is not self._state:
             fail(504, f"unexpected method in connection state {self._state.value}")
         elif name == "connection.start-ok":
-            self._log_in(method)
+            handshake.log_in(self, method)
         elif name == "connection.tune-ok":
-            self._tune(method)
+            handshake.tune(self, method)
         elif name == "connection.open":
-            self._connection.open_host(method["virtual_host"])
-            self._enter(State.RUNNING)
-            self.send(0, "connection.open-ok")
+            handshake.open_host(self, method)
         else:
-            self._update_secret(method)
+            handshake.update_secret(self, method)
 
     def _open_channel(self, number: int, payload: bytes) -> None:
         if signature_of(payload).name != "channel.open":
             fail(504, "expected 'channel.open'")
         decode_method(payload)
-        if len(self.channels) >= self._channel_max:
+        if len(self.channels) >= self.channel_max:
             not_allowed(
                 f"number of channels opened ({len(self.channels)}) has reached "
-                f"the negotiated channel_max ({self._channel_max})"
+                f"the negotiated channel_max ({self.channel_max})"
             )
-        self.channels[number] = self._connection.open_channel(number)
+        self.channels[number] = self.connection.open_channel(number)
         self.send(number, "channel.open-ok")
 
     def _take_channel_method(self, number: int, payload: bytes) -> None:
@@ -355,105 +320,39 @@ class AmqpSession:
             self.send(number, "channel.close-ok")
 
     def _forget_channel(self, number: int) -> Channel:
-        self._reader.forget(number)
+        self.reader.forget(number)
         return self.channels.pop(number)
-
-    # Handshake -------------------------------------------------------------------------------------------------------
-
-    def _greet(self, header: bytes) -> int:
-        if header not in ACCEPTED_HEADERS:
-            self.say(PROTOCOL_HEADER)
-            self._end()
-            return 0
-        self._enter(State.STARTING)
-        self.send(
-            0,
-            "connection.start",
-            version_major=0,
-            version_minor=9,
-            server_properties=self._connection.properties(),
-            mechanisms=MECHANISMS,
-            locales=LOCALES,
-        )
-        return len(header)
-
-    def _log_in(self, method: Method) -> None:
-        self.client_properties = method["client_properties"]
-        capabilities = self.client_properties.get("capabilities")
-        if capabilities is not None and capabilities.type == "table":
-            self.capabilities = frozenset(
-                name for name, field in capabilities.value.items() if field == Field("bool", True)
-            )
-        mechanism = method["mechanism"]
-        try:
-            self._connection.login(mechanism, method["response"])
-        except LoginRefused as refusal:
-            log.warning("%s login refused: %s", mechanism, refusal)
-            if "authentication_failure_close" in self.capabilities:
-                told = ConnectionError_(
-                    403,
-                    f"Login was refused using authentication mechanism {mechanism}. "
-                    "For details see the broker logfile.",
-                )
-                self.send(0, "connection.close", reply_code=403, reply_text=told.text)
-            self._end()
-            return
-        self._enter(State.TUNING)
-        settings = self.settings
-        self.send(
-            0,
-            "connection.tune",
-            channel_max=settings.channel_max,
-            frame_max=settings.frame_bytes_max,
-            heartbeat=settings.heartbeat_s,
-        )
-
-    def _tune(self, method: Method) -> None:
-        frame_max, channel_max = method["frame_max"], method["channel_max"]
-        _check_negotiated("frame_max", frame_max, FRAME_BYTES_MIN, self.settings.frame_bytes_max)
-        _check_negotiated("channel_max", channel_max, 1, self.settings.channel_max)
-        self.payload_bytes_max = frame_max - 8
-        self._reader.payload_bytes_max = frame_max
-        self._channel_max = channel_max
-        self._heartbeat.interval_s = method["heartbeat"]
-        self._enter(State.OPENING)
-
-    def _update_secret(self, method: Method) -> None:
-        try:
-            self._connection.update_secret(method["new_secret"])
-        except LoginRefused as refusal:
-            log.warning("a new secret is refused: %s", refusal)
-            not_allowed("New secret was refused by one of the backends")
-        self.send(0, "connection.update-secret-ok")
 
     # Ends ------------------------------------------------------------------------------------------------------------
 
     def _close_on_request(self) -> None:
         if self._state is not State.RUNNING:
             self.send(0, "connection.close-ok")
-            self._end()
+            self.end()
             return
-        self._enter(State.CLOSING)
+        self.enter(State.CLOSING)
         self.hold()
 
         def answer() -> None:
             self.send(0, "connection.close-ok")
             self._holds -= 1
-            self._end()
+            self.end()
             if not self._receiving:
                 self._wake()
 
-        self._connection.close(answer)
+        self.connection.close(answer)
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Say nothing more, and give back all that it held."""
         if self._state is State.ENDED:
             return
-        self._enter(State.ENDED)
+        self.enter(State.ENDED)
         self.input_wanted = None
         self.channels.clear()
-        self._connection.lost()
+        self.connection.lost()
 
-    def _enter(self, state: State) -> None:
+    def enter(self, state: State) -> None:
+        """Go on to this state."""
         assert state in TRANSITIONS[self._state], f"{self._state} -> {state}"
         self._state = state
 
@@ -477,27 +376,19 @@ class AmqpSession:
             self.input_wanted = None
         elif self._state is State.CLOSING:
             self.input_wanted = None
-            if not self._connection.owed:
+            if not self.connection.owed:
                 self._say_farewell()
-        elif self._input_ended and not self._reader.stopped and not self._connection.owed:
-            self._end()
+        elif self._input_ended and not self.reader.stopped and not self.connection.owed:
+            self.end()
         else:
-            self.input_wanted = self._reader.wanted if self._state is not State.GREETING else len(PROTOCOL_HEADER)
+            self.input_wanted = self.reader.wanted if self._state is not State.GREETING else len(PROTOCOL_HEADER)
 
     def _say_farewell(self) -> None:
         farewell = self._farewell
         if farewell is not None:
             self.send(0, "connection.close", reply_code=farewell.code, reply_text=farewell.text)
-            self._end()
+            self.end()
 
 
 def _nothing() -> None:
     pass
-
-
-def _check_negotiated(name: str, value: int, least: int, most: int) -> None:
-    if value and value < least:
-        not_allowed(f"negotiated {name} = {value} is lower than the minimum allowed value ({least})")
-    if value == 0 or value > most:
-        detail = " (no limit)" if value == 0 else ""
-        not_allowed(f"negotiated {name} = {value}{detail} is higher than the maximum allowed value ({most})")
