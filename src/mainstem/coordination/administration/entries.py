@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
 from mainstem.coordination.administration.errors import InvalidEntry
+from mainstem.coordination.administration.patterns import check_pattern
 
 NAME_BYTES_MAX = 255
-PATTERN_CHARACTERS_MAX = 1_024
 VALUE_BYTES_MAX = 64 << 10
 """Of one definition or parameter."""
 
@@ -171,16 +170,6 @@ def check_name(name: str) -> None:
     """Raises InvalidEntry."""
     if not name or len(name.encode()) > NAME_BYTES_MAX:
         raise InvalidEntry(f"a name has 1 to {NAME_BYTES_MAX} bytes")
-
-
-def check_pattern(pattern: str) -> None:
-    """Raises InvalidEntry."""
-    if len(pattern) > PATTERN_CHARACTERS_MAX:
-        raise InvalidEntry(f"a pattern has at most {PATTERN_CHARACTERS_MAX} characters")
-    try:
-        re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise InvalidEntry(f"{pattern!r} is not a regular expression: {error}") from None
 
 
 def check_limits(limits: Mapping[str, int], known: frozenset[str]) -> None:

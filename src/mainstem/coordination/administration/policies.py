@@ -16,10 +16,10 @@ from mainstem.coordination.administration.entries import (
     APPLY_TO,
     Policy,
     check_name,
-    check_pattern,
     check_value,
 )
 from mainstem.coordination.administration.errors import InvalidEntry
+from mainstem.coordination.administration.patterns import check_pattern
 
 KIND_OF_QUEUE = {"classic": "classic_queues", "quorum": "quorum_queues", "stream": "streams"}
 

@@ -6,11 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mainstem.coordination.administration.errors import InvalidEntry
+from mainstem.coordination.administration.patterns import check_pattern
 from mainstem.protocols.management.errors import BadRequest
 
 PAGE_ITEMS_MAX = 500
 PAGE_ITEMS_DEFAULT = 100
-PATTERN_CHARACTERS_MAX = 256
+REPETITIONS_MAX = 3
+"""In a pattern that anybody may ask for: each multiplies the time by the length of a name."""
 
 Row = dict[str, Any]
 
@@ -53,12 +56,13 @@ def _named(rows: Sequence[Row], query: Mapping[str, str]) -> list[Row]:
         return list(rows)
     if query.get("use_regex") != "true":
         return [row for row in rows if name.lower() in str(row.get("name", "")).lower()]
-    if len(name) > PATTERN_CHARACTERS_MAX:
-        raise BadRequest("the pattern is too long")
     try:
-        pattern = re.compile(name)
-    except re.error as error:
-        raise BadRequest(f"not a regular expression: {error}") from None
+        check_pattern(name)
+    except InvalidEntry as error:
+        raise BadRequest(str(error)) from None
+    if name.count("*") + name.count("+") + name.count("{") > REPETITIONS_MAX:
+        raise BadRequest(f"a pattern repeats at most {REPETITIONS_MAX} times")
+    pattern = re.compile(name)
     return [row for row in rows if pattern.search(str(row.get("name", "")))]
 
 
