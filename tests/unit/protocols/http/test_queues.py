@@ -99,6 +99,8 @@ async def test_messages_are_seen_edited_and_deleted_where_they_are(client: Clien
     assert values(page) == ["a", "b"]
     assert values(await client.get(page["next"])) == ["c", "d"]
     assert values(await client.get("/v1/queues/q/messages?header=v&header_value=d")) == ["d"]
+    assert values(await client.get("/v1/queues/q/messages?where=v%20%3E%20'b'%20AND%20v%20%3C%3E%20'd'")) == ["c", "e"]
+    assert (await client.ask("GET", "/v1/queues/q/messages?where=v%20LIKE")).problem == "invalid-parameter"
     change = {"value": "B", "headers": {"v": None, "edited": "yes"}}
     assert (await client.ask("PATCH", "/v1/queues/q/messages/0:1", change)).status == 204
     assert (await client.ask("DELETE", "/v1/queues/q/messages/0:2")).status == 204
@@ -158,11 +160,13 @@ async def test_a_redrive_keeps_to_its_rate_and_can_be_ended(client: Client) -> N
     await until(lambda: redrive.state == "done")
     assert client.broker.clock.monotonic() - begun >= 0.04
     assert other.ready_count == 10
-    reply = await client.ask("POST", "/v1/queues/dead/redrive", {"to_queue": "other", "rate": 1})
+    assert (await client.ask("POST", "/v1/queues/dead/redrive", {"where": "v >"})).problem == "invalid-content"
+    reply = await client.ask("POST", "/v1/queues/dead/redrive", {"to_queue": "other", "rate": 1, "where": "v >= 12"})
     number = reply.json()["number"]
     await until(lambda: other.ready_count == 11)
     assert (await client.ask("DELETE", f"/v1/redrives/{number}")).json()["state"] == "cancelled"
     await until(lambda: dead.ready_count == 89)
+    assert values(await client.get("/v1/queues/other/messages"))[-1] == "12"
 
 
 @with_queues

@@ -12,6 +12,7 @@ from mainstem.broker.broker import Broker
 from mainstem.broker.letters import Where
 from mainstem.broker.queues import Message, Put, Queue, decode_headers, encode_headers
 from mainstem.broker.redrives import Redrive, RedriveWish
+from mainstem.coordination.selector import InvalidSelector
 from mainstem.protocols.http import errors
 from mainstem.protocols.http.codec import Response, encode_json
 from mainstem.protocols.http.handlers.lag import LagMeter
@@ -48,6 +49,7 @@ from mainstem.protocols.http.mapping.queue_documents import (
     describe_rules,
     encode_place,
     is_letter,
+    selector_of,
 )
 
 OK, ACCEPTED, NO_CONTENT = 200, 202, 204
@@ -187,9 +189,16 @@ class QueueHandlers:
         if query.header_value is not None and query.header is None:
             raise errors.InvalidParameter("header_value needs header", "header_value")
 
+        try:
+            selected = selector_of(query.where)
+        except InvalidSelector as error:
+            raise errors.InvalidParameter(str(error), "where") from None
+
         def wanted(message: Message) -> bool:
-            return is_letter(message, query.reason, query.origin) and _has_header(
-                message, query.header, query.header_value
+            return (
+                is_letter(message, query.reason, query.origin)
+                and _has_header(message, query.header, query.header_value)
+                and selected(message)
             )
 
         after = decode_place(query.after, "after") if query.after else Where()
@@ -262,8 +271,14 @@ class QueueHandlers:
         wish = RedriveWish(
             to_queue=content.to_queue, rate=content.rate, limit=content.limit, times_max=content.times_max
         )
+        try:
+            selected = selector_of(content.where)
+        except InvalidSelector as error:
+            raise errors.InvalidContent(str(error), "/where") from None
         redrive = self._broker.redrives.start(
-            self._queue(call), wish, lambda message: is_letter(message, content.reason, content.origin)
+            self._queue(call),
+            wish,
+            lambda message: is_letter(message, content.reason, content.origin) and selected(message),
         )
         if redrive is None:
             raise errors.Overloaded("too many redrives are under way")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import msgspec
@@ -10,6 +11,7 @@ from mainstem.broker.letters import Found, Where, origin_of, redriven_count
 from mainstem.broker.queues import Message, Queue, deaths_of
 from mainstem.broker.redrives import Redrive
 from mainstem.broker.topics import DEFAULT_NAMESPACE
+from mainstem.coordination.selector import compile_expression
 from mainstem.protocols.http.errors import InvalidParameter
 from mainstem.protocols.http.mapping.contents import Content, decode_content, decode_header_block
 from mainstem.protocols.http.mapping.documents import PAGE_ITEMS_DEFAULT, After, Limit
@@ -141,6 +143,7 @@ class MessagesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     origin: Annotated[str | None, msgspec.Meta(description="Of dead letters: the queue in which they died.")] = None
     header: Annotated[str | None, msgspec.Meta(description="Name of a header; with `header_value`, its text.")] = None
     header_value: str | None = None
+    where: Annotated[str | None, msgspec.Meta(description="An SQL92 expression over the headers.")] = None
     after: Annotated[str, msgspec.Meta(description="Go on behind this place, as LANE:OFFSET.")] = ""
     limit: Limit = PAGE_ITEMS_DEFAULT
 
@@ -220,6 +223,7 @@ class RedriveContent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     times_max: Annotated[int, msgspec.Meta(ge=1, le=1_000, description="One that was sent back so often stays.")] = 3
     reason: str | None = None
     origin: str | None = None
+    where: Annotated[str, msgspec.Meta(description="An SQL92 expression over the headers.")] | None = None
 
 
 class RedrivePath(msgspec.Struct, frozen=True):
@@ -316,6 +320,20 @@ def decode_place(text: str, parameter: str) -> Where:
     if not (lane.isdecimal() and offset.isdecimal() and len(lane) < 7 and len(offset) < 20):
         raise InvalidParameter(f"{parameter} is LANE:OFFSET", parameter)
     return Where(int(lane), int(offset))
+
+
+def selector_of(where: str | None) -> Callable[[Message], bool]:
+    """Whether a message fits an expression over its headers. Raises InvalidSelector."""
+    if where is None:
+        return lambda message: True
+    matches = compile_expression(where)
+
+    def wanted(message: Message) -> bool:
+        return matches(
+            {name: text for name, text in decode_header_block(message.headers).items() if isinstance(text, str)}
+        )
+
+    return wanted
 
 
 def wanted_by(reason: str | None, origin: str | None) -> bool:
