@@ -1,8 +1,6 @@
 """A broker that keeps its ports over restarts, and a reader of committed records: for tests of stages and of Spark."""
 
-import contextlib
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 from mainstem.sdk.client import Client
@@ -22,7 +20,6 @@ class Served:
         self._module = module
         self._ports = [_free_port() for _ in range(2)]
         self.kafka, self.http = (f"127.0.0.1:{port}" for port in self._ports)
-        self.address = self.kafka
         self.start()
 
     def start(self) -> None:
@@ -38,15 +35,6 @@ class Served:
     def restart(self) -> None:
         self.kill()
         self.start()
-
-
-@contextlib.contextmanager
-def serving_all(data_dir: Path, *options: str) -> Iterator[Served]:
-    served = Served(data_dir, *options)
-    try:
-        yield served
-    finally:
-        served.kill()
 
 
 def _free_port() -> int:

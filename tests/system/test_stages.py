@@ -2,6 +2,7 @@
 
 import random
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -53,7 +54,8 @@ class Task:
         self.position = 0
 
     def write(self, *values: bytes) -> None:
-        records = [Record(self.position + delta, 1_000, None, value) for delta, value in enumerate(values)]
+        now_ms = time.time_ns() // 1_000_000  # or retention would take them before they are counted
+        records = [Record(self.position + delta, now_ms, None, value) for delta, value in enumerate(values)]
         batch = encode_batch(records, base_offset=self.position)
         self.position += 1 + len(values)
         self._writer.write([StagedBatch("t", 0, batch)])

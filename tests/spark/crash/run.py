@@ -17,7 +17,8 @@ from tests.spark.crash.killing import PLAN
 from tests.system.stage_client import Served, committed_values
 
 ROOT = Path(__file__).parents[3]
-PATIENCE_S = 120
+PATIENCE_S = 300
+"""Bound of every wait: Spark takes a minute to start on a machine that has other things to do."""
 STARTS_MAX = 200
 
 
