@@ -138,7 +138,7 @@ def _decode(header: BatchHeader, body: bytes, lane: Lane[Any]) -> list[Message]:
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     stamped = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
     messages: list[Message] = []
-    position = 0
+    position, last = 0, base_offset - 1
     for _ in range(header.record_count):
         raw = body[position]
         position += 1
@@ -155,6 +155,9 @@ def _decode(header: BatchHeader, body: bytes, lane: Lane[Any]) -> list[Message]:
         if raw > 0x7F:
             raw, position = continue_varint(body, position, raw)
         offset = base_offset + (raw >> 1)
+        if offset <= last or raw & 1:
+            raise MalformedRecords(f"offset {offset} after {last}")
+        last = offset
         raw = body[position]
         position += 1
         if raw > 0x7F:

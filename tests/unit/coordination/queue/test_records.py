@@ -1,0 +1,83 @@
+"""Messages as records and back, and bytes that only claim to be records."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mainstem.coordination.cursor import Cursor
+from mainstem.coordination.queue.lane import Lane
+from mainstem.coordination.queue.names import queue_name_of, topic_name_of
+from mainstem.coordination.queue.records import (
+    BatchUnderway,
+    decode_headers,
+    decode_messages,
+    encode_content,
+    encode_headers,
+    ttl_of,
+)
+from mainstem.model.errors import InvalidBatch
+from mainstem.wire.record_batch import HEADER_BYTES, Record, check_batch, decode_records, encode_batch
+from mainstem.wire.record_batch.encoding import seal_batch
+
+LANE: Lane[Any] = Lane(None, 0, Cursor(1, 0), 0)
+HEADERS = st.lists(st.tuples(st.text(max_size=20), st.none() | st.binary(max_size=200)), max_size=5)
+CONTENTS = st.tuples(st.none() | st.binary(max_size=20), st.binary(max_size=1500), HEADERS)
+
+
+@given(st.lists(CONTENTS, min_size=1, max_size=20), st.integers(0, 1 << 41))
+def test_what_is_published_is_a_batch_that_everybody_reads(contents: list[Any], time_ms: int) -> None:
+    batch = BatchUnderway(LANE, time_ms)
+    for key, value, headers in contents:
+        batch.add(encode_content(key, encode_headers(headers), value))
+    sealed = batch.seal()
+    assert check_batch(sealed).record_count == len(contents)
+    for number, (record, (key, value, headers)) in enumerate(zip(decode_records(sealed), contents, strict=True)):
+        assert record == Record(number, time_ms, key, value, tuple(headers))
+    for message, (key, value, headers) in zip(decode_messages(sealed, LANE), contents, strict=True):
+        assert (message.key, message.value, message.timestamp_ms) == (key, value, time_ms)
+        assert decode_headers(message.headers) == headers
+
+
+@given(st.lists(st.tuples(st.integers(0, 1 << 41), CONTENTS), min_size=1, max_size=10), st.integers(0, 1 << 40))
+def test_what_others_publish_is_read_the_same(records: list[Any], base: int) -> None:
+    made = [
+        Record(base + n, time, key, value, tuple(headers)) for n, (time, (key, value, headers)) in enumerate(records)
+    ]
+    found = decode_messages(encode_batch(made, base_offset=base), LANE)
+    for message, record in zip(found, made, strict=True):
+        assert (message.offset, message.timestamp_ms) == (record.offset, record.timestamp_ms)
+        assert (message.key, message.value) == (record.key, record.value)
+        assert message.headers == encode_headers(record.headers)
+
+
+@given(st.lists(CONTENTS, min_size=1, max_size=4), st.data())
+def test_damaged_records_are_refused_or_read_but_never_worse(contents: list[Any], data: st.DataObject) -> None:
+    made = [Record(n, 1, key, value, tuple(headers)) for n, (key, value, headers) in enumerate(contents)]
+    batch = encode_batch(made)
+    for _ in range(data.draw(st.integers(1, 4))):
+        batch[data.draw(st.integers(HEADER_BYTES, len(batch) - 1))] = data.draw(st.integers(0, 255))
+    seal_batch(batch)
+    try:
+        found = decode_messages(batch, LANE)
+    except InvalidBatch:
+        return
+    offsets = [message.offset for message in found]
+    assert offsets == sorted(set(offsets))
+    for message in found:
+        decode_headers(message.headers)
+        ttl_of(message.headers)
+
+
+def test_a_time_to_live_is_a_number_or_nothing() -> None:
+    assert ttl_of(encode_headers([("mainstem-ttl", b"250")])) == 250
+    for content in (b"", b"-1", b"1e3", "२".encode(), b"9" * 30, None):
+        assert ttl_of(encode_headers([("mainstem-ttl", content)])) == -1
+    assert ttl_of(encode_headers([("other", b"mainstem-ttl")])) == -1
+
+
+@given(st.text(max_size=60))
+def test_every_name_is_a_topics_name_and_back(name: str) -> None:
+    topic = topic_name_of(name)
+    if topic is not None:
+        assert queue_name_of(topic) == name
