@@ -8,6 +8,8 @@ import pytest
 
 from tests.clients.amqp.serving import PATIENCE_S, Broker, serving
 
+pytestmark = pytest.mark.conformance
+
 
 def test_publish_and_consume(broker: Broker, name: str) -> None:
     async def run() -> None:

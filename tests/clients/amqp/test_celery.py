@@ -19,7 +19,11 @@ from tests.clients.amqp.serving import Broker, depth
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 60
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.conformance,
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 class Farm:

@@ -9,6 +9,8 @@ from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
 from tests.clients.amqp.serving import Broker, depth, serving, take, until
 
+pytestmark = pytest.mark.conformance
+
 
 class Inbox:
     """What one consumer was given."""

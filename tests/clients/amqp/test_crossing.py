@@ -12,6 +12,8 @@ from pika.adapters.blocking_connection import BlockingChannel
 from mainstem.broker.queues import topic_name_of
 from tests.clients.amqp.serving import PATIENCE_S, Broker, depth, take, until
 
+pytestmark = pytest.mark.conformance
+
 
 @pytest.fixture
 def producer(broker: Broker) -> confluent_kafka.Producer:

@@ -9,6 +9,8 @@ from pika.exceptions import ChannelClosedByBroker, ProbableAccessDeniedError
 
 from tests.clients.amqp.serving import Broker, depth, take, until
 
+pytestmark = pytest.mark.conformance
+
 
 def closed(error: pytest.ExceptionInfo[Any]) -> tuple[int, str]:
     return error.value.reply_code, error.value.reply_text

@@ -8,6 +8,8 @@ import pytest
 
 from tests.clients.amqp.serving import PATIENCE_S, Broker
 
+pytestmark = pytest.mark.conformance
+
 
 def test_produce_consume_and_requeue(broker: Broker, name: str) -> None:
     with kombu.Connection(broker.url) as connection:

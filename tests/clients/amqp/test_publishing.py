@@ -10,6 +10,8 @@ from pika.exceptions import ChannelClosedByBroker, NackError, UnroutableError
 
 from tests.clients.amqp.serving import Broker, depth, take, until
 
+pytestmark = pytest.mark.conformance
+
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
 

@@ -12,6 +12,8 @@ from tests.clients.amqp.serving import Broker
 CYCLES = 10
 
 
+@pytest.mark.conformance
+@pytest.mark.slow
 def test_ten_kills_under_load_break_no_promise(tmp_path: Path) -> None:
     test = CrashTest(tmp_path, seed=1)
     test.run(CYCLES)
@@ -21,6 +23,8 @@ def test_ten_kills_under_load_break_no_promise(tmp_path: Path) -> None:
     assert test.dead > CYCLES * 10
 
 
+@pytest.mark.conformance
+@pytest.mark.slow
 def test_a_disk_that_forgets_what_it_had_synced_is_noticed(tmp_path: Path) -> None:
     """The data directory as it was a kill before: everything in it is sound, and too old."""
 
