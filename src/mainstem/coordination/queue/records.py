@@ -26,6 +26,8 @@ NO_HEADERS = b"\0"
 TTL_HEADER = b"mainstem-ttl"
 """How long a record may wait in a queue, in ms, as decimal digits."""
 TTL_DIGITS_MAX = 19
+NULL_SIZE = 1
+"""Length -1 before zigzag is undone: a value, never a name."""
 
 
 def encode_content(key: bytes | None, headers: bytes, value: bytes | memoryview | None) -> bytes:
@@ -177,7 +179,7 @@ def _decode(header: BatchHeader, body: bytes, lane: Lane[Any]) -> list[Message]:
         if not position < end <= len(body):
             raise MalformedRecords(f"the fields of a record end at {position}, the record at {end}")
         headers = body[position:end]
-        if len(headers) > 1:
+        if headers != NO_HEADERS:
             _check_headers(headers)
         messages.append(Message(lane, offset, timestamp, key, headers, value, 0))
         position = end
@@ -190,12 +192,14 @@ def _check_headers(block: bytes) -> None:
     size = len(block)
     if not 0 <= count <= size:
         raise MalformedRecords(f"{count} headers in {size} bytes")
-    for _ in range(2 * count):
+    for field in range(2 * count):
         raw = block[position]
         position += 1
         if raw > 0x7F:
             raw, position = continue_varint(block, position, raw)
         if not raw & 1:
             position += raw >> 1
+        elif raw != NULL_SIZE or not field & 1:
+            raise MalformedRecords("a header of negative length")
     if position != size:
         raise MalformedRecords(f"the headers of a record end at {position} of {size}")
