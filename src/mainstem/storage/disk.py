@@ -210,9 +210,10 @@ class LocalDisk:
             os.close(fd)
 
     def usage(self, path: str) -> DiskUsage:
-        """From statvfs, counting what is reserved for root as used."""
+        """From statvfs, as df tells it: what is kept for root is neither used nor to be had, so it is left out of the whole."""
         stat = os.statvfs(path)
-        return DiskUsage(stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize)
+        used = stat.f_blocks - stat.f_bfree
+        return DiskUsage((used + stat.f_bavail) * stat.f_frsize, stat.f_bavail * stat.f_frsize)
 
     def same_filesystem(self, first: str, second: str) -> bool:
         """By device number."""
