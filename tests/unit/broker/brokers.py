@@ -8,7 +8,7 @@ from mainstem.broker.clock import LoopClock
 from mainstem.storage.async_runtime import AsyncRuntime
 from mainstem.storage.memory.engine import MemoryEngine
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 def with_engine(test: Callable[[MemoryEngine], Awaitable[None]]) -> Callable[[], None]:

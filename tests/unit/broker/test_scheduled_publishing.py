@@ -18,7 +18,7 @@ SPACE = "default"
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while not condition():  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.001)
 
@@ -80,12 +80,36 @@ async def test_a_record_that_meets_a_second_delayed_exchange_waits_again(broker:
     assert broker.clock.monotonic() - begin >= 0.058
 
 
+class Delays:
+    """How late timers of the loop itself are: what a busy machine adds to everything."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.worst_ms = 0.0
+        self._due = 0.0
+        self._wait()
+
+    def _wait(self) -> None:
+        self._due = self._broker.clock.monotonic() + 0.005
+        self._timer = self._broker.clock.call_later(0.005, self._called)
+
+    def _called(self) -> None:
+        self.worst_ms = max(self.worst_ms, (self._broker.clock.monotonic() - self._due) * 1000)
+        self._wait()
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+
 @with_broker
 async def test_on_time(broker: Broker) -> None:
     queue = await declare(broker, "q")
+    delays = Delays(broker)
     for number in range(50):
         broker.schedules.schedule(
             Target(SPACE, "amq.topic", ("q",)), b"\0", b"v", due_ms=broker.clock.now_ms() + 20 + 7 * number
         )
     await until(lambda: queue.ready_count == 50)
-    assert broker.schedules.mover.late_ms_max <= 50
+    delays.stop()
+    # One delay until it is seen that something is due, one while the commit before it is waited for.
+    assert broker.schedules.mover.late_ms_max <= 50 + 3 * delays.worst_ms

@@ -17,7 +17,7 @@ from tests.unit.protocols.management.management_client import FixedOperations
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while not condition():  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.001)
 

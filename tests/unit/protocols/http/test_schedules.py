@@ -15,7 +15,7 @@ FAR = {"target": {"topic": "t"}, "due_ms": 4_000_000_000_000}
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while not condition():  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.001)
 

@@ -73,7 +73,7 @@ async def test_a_delayed_message_arrives_later(admin: Admin) -> None:
     publish = {"properties": {"headers": {"x-delay": 30}}, "routing_key": "", "payload": "v"}
     assert await admin.post(f"{X}/later/publish", publish) == {"routed": True}
     assert (await admin.get(f"{Q}/q"))["messages"] == 0
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while not (await admin.get(f"{Q}/q"))["messages"]:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.005)
 
