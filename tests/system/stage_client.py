@@ -1,11 +1,11 @@
 """A broker that keeps its ports over restarts, and a reader of committed records: for tests of stages and of Spark."""
 
-import socket
 from pathlib import Path
 
 from mainstem.sdk.client import Client
 from mainstem.sdk.operations import EARLIEST, LATEST, TopicPartition, fetch
 from mainstem.wire.record_batch import CONTROL, TRANSACTIONAL, Record, batches_in, decode_records, read_header
+from tests.system.ports import lasting_port
 from tests.system.program import Program
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +18,7 @@ class Served:
         self._data_dir = data_dir
         self._options = options
         self._module = module
-        self._ports = [_free_port() for _ in range(2)]
+        self._ports = [lasting_port() for _ in range(2)]
         self.kafka, self.http = (f"127.0.0.1:{port}" for port in self._ports)
         self.start()
 
@@ -35,12 +35,6 @@ class Served:
     def restart(self) -> None:
         self.kill()
         self.start()
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def committed_records(client: Client, topic: str) -> list[tuple[int, Record]]:

@@ -2,7 +2,6 @@
 
 import contextlib
 import signal
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,17 +9,12 @@ from typing import Any
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
+from tests.system.ports import lasting_address
 from tests.system.program import Program
 
 PATIENCE_S = 30
 ANY_DISK = ("--set", "storage.disk_high_mark=0.98", "--set", "storage.disk_hard_mark=0.99")
 """On a disk that others have nearly filled, what is acknowledged would go early; here it is looked at again."""
-
-
-def _free_address() -> str:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{free.getsockname()[1]}"
 
 
 class Broker:
@@ -29,8 +23,8 @@ class Broker:
     def __init__(self, data_dir: Path, *options: str) -> None:
         self._data_dir = data_dir
         self._options = options
-        self.address = _free_address()
-        self.kafka_address = _free_address()
+        self.address = lasting_address()
+        self.kafka_address = lasting_address()
         self.start()
 
     @property

@@ -2,10 +2,10 @@
 
 import contextlib
 import signal
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tests.system.ports import lasting_address
 from tests.system.program import Program
 
 PATIENCE_S = 30
@@ -27,9 +27,7 @@ class Broker:
     def __init__(self, data_dir: Path, *options: str) -> None:
         self._data_dir = data_dir
         self._options = options
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+        self.address = lasting_address()
         self.start()
 
     def start(self) -> None:
