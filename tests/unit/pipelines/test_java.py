@@ -46,7 +46,7 @@ def test_the_bundled_java_is_spared_a_flag_it_does_not_know(tmp_path: Path, monk
     monkeypatch.setattr(java.importlib.util, "find_spec", lambda _: module)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("JAVA_HOME", "")  # so that what is set below is taken back
     find_java()
     made = bundled_java()
     assert java.os.environ["JAVA_HOME"] == str(made)
