@@ -5,16 +5,13 @@ cdef extern from *:
     """
     #include <errno.h>
     #include <pthread.h>
-    #include <sched.h>
     #include <stdint.h>
     #include <stdlib.h>
     #include <sys/uio.h>
-    #include <time.h>
     #include <unistd.h>
 
     #define MAINSTEM_IOV_MAX 1024
     #define MAINSTEM_FAILED_BEFORE -1
-    #define MAINSTEM_LOOK_NS 200000
 
     typedef struct native_job {
         struct native_job *next;
@@ -34,7 +31,7 @@ cdef extern from *:
         pthread_cond_t filled;
         native_job *first, *last;
         int asleep;
-        int broken, busy;       /* of the thread alone */
+        int broken;             /* of the thread alone */
         int done_fd;
     } native_queue;
 
@@ -98,25 +95,14 @@ cdef extern from *:
 
     static void job_put(native_queue *queue, native_job *job) {
         pthread_mutex_lock(&queue->lock);
-        if (queue->last == NULL) __atomic_store_n(&queue->first, job, __ATOMIC_RELEASE); else queue->last->next = job;
+        if (queue->last == NULL) queue->first = job; else queue->last->next = job;
         queue->last = job;
         int asleep = queue->asleep;
         pthread_mutex_unlock(&queue->lock);
         if (asleep) pthread_cond_signal(&queue->filled);
     }
 
-    static int64_t now_ns(void) {
-        struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-    }
-
-    /* To wake a sleeping thread takes the loop's thread half as long as the disk takes to sync. So while one group follows closely on
-       another, the thread looks for the next before it sleeps, and lets everybody else who wants the processor go first. */
     static native_job *queue_take(native_queue *queue) {
-        int64_t from = now_ns();
-        if (queue->busy)
-            while (__atomic_load_n(&queue->first, __ATOMIC_ACQUIRE) == NULL && now_ns() - from < MAINSTEM_LOOK_NS) sched_yield();
         pthread_mutex_lock(&queue->lock);
         while (queue->first == NULL) {
             queue->asleep = 1;
@@ -127,7 +113,6 @@ cdef extern from *:
         queue->first = job->next;
         if (queue->first == NULL) queue->last = NULL;
         pthread_mutex_unlock(&queue->lock);
-        queue->busy = now_ns() - from < MAINSTEM_LOOK_NS;
         return job;
     }
 
