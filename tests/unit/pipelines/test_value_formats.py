@@ -85,7 +85,7 @@ MISFITS = [
     b'{"name":"\xff"}',
     b"null",
 ]
-HALVES = [b'{"id":', b"1}", b'{"name":"}', b'{"}']
+HALVES = [b'{"id":', b"1}", b'{"name":"}', b'{"}', b'{"id":1},"x":{}', b'{"id":1}}\n{"v":{"id":2}']
 """Nothing each, an object together."""
 
 

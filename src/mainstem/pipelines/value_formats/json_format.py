@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.json as pj
@@ -19,6 +20,7 @@ from mainstem.pipelines.value_formats.contract import Decoded
 from mainstem.pipelines.value_formats.misfits import corrupt_column
 
 BLOCK_SLACK_BYTES = 1 << 10
+_check = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 class JsonFormat:
@@ -36,8 +38,11 @@ class JsonFormat:
         """A struct for each value that fits."""
         arrow_type = to_arrow_type(self.type, timezone="UTC")
         present = np.flatnonzero(np.asarray(values.is_valid()))
-        misfits: list[int] = []
-        parts = self._parse(values, present, arrow_type, misfits)
+        is_json = np.fromiter(
+            (_is_json(value) for value in values.take(pa.array(present)).to_pylist()), bool, len(present)
+        )
+        misfits: list[int] = present[~is_json].tolist()
+        parts = self._parse(values, present[is_json], arrow_type, misfits)
         parsed = pa.concat_arrays(parts) if parts else pa.nulls(0, arrow_type)
         if len(present) < len(values) or misfits:
             fitting = np.setdiff1d(present, np.array(misfits, np.int64), assume_unique=True)
@@ -65,6 +70,15 @@ class JsonFormat:
         )
 
 
+def _is_json(value: bytes) -> bool:
+    """One value and nothing behind it. Beside others, Arrow takes halves and doubles for what they make together."""
+    try:
+        _check(value)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return True
+
+
 def _parse_block(values: pa.Array, arrow_type: pa.StructType) -> pa.Array | None:
     """All of them, or None where one does not fit. Each stands in an object with its number, so that none can be taken for
     two, or two for one, without being noticed.
@@ -77,13 +91,13 @@ def _parse_block(values: pa.Array, arrow_type: pa.StructType) -> pa.Array | None
             io.BytesIO(block),
             pj.ReadOptions(use_threads=False, block_size=len(block) + BLOCK_SLACK_BYTES),
             pj.ParseOptions(
-                explicit_schema=pa.schema([("n", pa.int64()), ("v", _readable(arrow_type))]),
+                explicit_schema=pa.schema([("v", _readable(arrow_type))]),
                 newlines_in_values=True,
                 unexpected_field_behavior="ignore",
             ),
         )
-        numbers, read = (column.combine_chunks() for column in table.columns)
-        if read.null_count or not np.array_equal(np.asarray(numbers), np.arange(len(values))):
+        read = table.column("v").combine_chunks()
+        if read.null_count or len(read) != len(values):
             return None
         parsed = read.cast(arrow_type)
         # Arrow's parser does not look whether text is UTF-8
