@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from celery import Celery, chain, chord, group
+from kombu import pools
 
 from tests.clients.amqp.serving import Broker, depth
 
@@ -113,8 +114,9 @@ class Farm:
                 child.kill()
                 child.wait()
         self.app.close()
-        # It leaves sockets to the collector, which would complain of them in some later test.
-        self.app.pool.force_close_all()
+        # It leaves sockets to the collector, which would complain of them in some later test. Applications with the same
+        # broker share their pool: a closed one must be forgotten, too.
+        pools.reset()
         del self.app
         gc.collect()
 
