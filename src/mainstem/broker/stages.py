@@ -62,6 +62,8 @@ __all__ = ["PREFIX", "Admission", "Published", "SinkKey", "StageKey", "StageRule
 log = logging.getLogger(__name__)
 
 DROPS_PER_COMMIT = 500
+GIVEN_UP_MAX = 10_000
+"""Queries that nothing more is taken from; the oldest are forgotten, and what they still stage expires."""
 EXPIRY_CHECKS = 10
 """How often, within the time after which a stage expires, it is looked at."""
 
@@ -113,6 +115,7 @@ class Stages:
         self._rules = StageRules()
         self._leaving: set[Stage] = set()
         """Stages on which a commit or drop is at work: nobody else takes them."""
+        self._given_up: dict[SinkKey, None] = {}
         self._lanes: dict[SinkKey, tuple[asyncio.Lock, list[None]]] = {}
         self._timer: Timer | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -178,6 +181,8 @@ class Stages:
         if stage is None:
             if position != 0:
                 self._table.get(key)  # raises
+            if key.sink_key in self._given_up:
+                raise UnknownStage(f"the write of task {key.task} was given up")
             stage, opening = self._table.decide_open(key, now_ms)
         elif stage in self._leaving:
             raise IncompleteStage(f"the stage of task {key.task} is being published")
@@ -242,8 +247,16 @@ class Stages:
         stages = [self._table.stages[key] for key in keys if key in self._table.stages]
         return await self._drop(stages)
 
-    async def abort_batch(self, sink: SinkKey, batch: int) -> int:
-        """Drop whatever is open of a batch. Answers how many stages there were."""
+    async def abort_batch(self, sink: SinkKey, batch: int, *, is_final: bool = False) -> int:
+        """Drop whatever is open of a batch. Answers how many stages there were.
+
+        Tasks may run on for a while after their job was given up. Where a query has a single batch, `is_final` keeps what they
+        send from opening stages again.
+        """
+        if is_final:
+            self._given_up[sink] = None
+            if len(self._given_up) > GIVEN_UP_MAX:
+                del self._given_up[next(iter(self._given_up))]
         return await self._drop([stage for stage in self._table.of_batches(sink, batch) if stage.key.batch == batch])
 
     def _check(self, sink: SinkKey, batch: int, ends: Mapping[StageKey, int]) -> None:

@@ -123,7 +123,7 @@ class TopicWriter(DataSourceArrowWriter):
         """On the driver: drop what was staged, if that is possible."""
         staged = _of_one_batch(messages)
         key = staged[0].key if staged else StageKey(self._name, self._told.sink, SINGLE_BATCH, 0, "-")
-        _abort(self._told, key.sink_key, key.batch)
+        _abort(self._told, key.sink_key, key.batch, is_final=key.query == self._name)
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):
@@ -152,7 +152,7 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """On the driver: drop what was staged, if that is possible; the next commit drops the rest."""
         for message in _of_one_batch(messages)[:1]:
-            _abort(self._told, message.key.sink_key, batchId)
+            _abort(self._told, message.key.sink_key, batchId, is_final=False)
 
 
 def _task() -> TaskContext:
@@ -205,6 +205,6 @@ def _commit(told: SinkOptions, sink: SinkKey, batch: int, staged: Sequence[Stage
             ) from None
 
 
-def _abort(told: SinkOptions, sink: SinkKey, batch: int) -> None:
+def _abort(told: SinkOptions, sink: SinkKey, batch: int, *, is_final: bool) -> None:
     with contextlib.suppress(MainstemError):  # they expire
-        abort_stages(told.http_address(), sink, batch, timeout_s=told.options.timeout_s)
+        abort_stages(told.http_address(), sink, batch, is_final=is_final, timeout_s=told.options.timeout_s)

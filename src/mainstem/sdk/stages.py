@@ -189,9 +189,10 @@ def commit_stages(
     return bool(answer["published"])
 
 
-def abort_stages(address: str, sink: SinkKey, batch: int, *, timeout_s: float) -> None:
-    """Drop whatever is staged of a batch."""
-    _ask(address, "/v1/stages/abort", {"query": sink.query, "sink": sink.sink, "batch": batch}, timeout_s)
+def abort_stages(address: str, sink: SinkKey, batch: int, *, is_final: bool, timeout_s: float) -> None:
+    """Drop whatever is staged of a batch; finally, if it is the only one of its query."""
+    content = {"query": sink.query, "sink": sink.sink, "batch": batch, "final": is_final}
+    _ask(address, "/v1/stages/abort", content, timeout_s)
 
 
 def _ask(address: str, path: str, content: Mapping[str, Any], timeout_s: float) -> Any:

@@ -416,6 +416,20 @@ async def test_dropped_stages_are_gone_and_may_be_dropped_twice(broker: Broker) 
 
 
 @with_broker
+async def test_nothing_is_taken_from_a_query_that_was_given_up(broker: Broker) -> None:
+    await broker.topics.ensure(NewTopic("t", 1))
+    first, late = Task(broker, 0), Task(broker, 1)
+    await first.write("t", 0, b"a")
+    assert await broker.stages.abort_batch(first.key.sink_key, first.key.batch) == 1
+    again = Task(broker, 0)
+    await again.write("t", 0, b"a")
+    assert await broker.stages.abort_batch(first.key.sink_key, first.key.batch, is_final=True) == 1
+    with pytest.raises(UnknownStage, match="given up"):
+        await late.write("t", 0, b"b")
+    assert not broker.stages.open()
+
+
+@with_broker
 async def test_commits_of_one_batch_at_once_publish_it_once(broker: Broker) -> None:
     await broker.topics.ensure(NewTopic("t", 1))
     task = Task(broker, 0)

@@ -54,6 +54,8 @@ async def test_what_is_open_is_shown_and_can_be_dropped(client: Client) -> None:
         wish = {"query": QUERY, "sink": "s", "batch": batch}
         assert (await client.ask("POST", "/v1/stages/abort", wish)).json() == {"dropped": dropped}
     assert (await commit(client, 3, other, sink="s")).problem == "unknown-stage"
+    both = {"query": QUERY, "sink": "s", "batch": 3, "stages": [], "final": True}
+    assert (await client.ask("POST", "/v1/stages/abort", both)).status == 400
     gone = await commit(client, 3, task, sink="s")
     assert (gone.status, gone.problem) == (404, "unknown-stage")
 

@@ -84,6 +84,9 @@ class StageHandlers:
         """Drop stages of a batch, or all of them. Those that are gone already are not missed."""
         asked: StageAbort = call.content
         if asked.stages is None:
-            return StagesDropped(await self._stages.abort_batch(SinkKey(asked.query, asked.sink), asked.batch))
+            sink = SinkKey(asked.query, asked.sink)
+            return StagesDropped(await self._stages.abort_batch(sink, asked.batch, is_final=asked.final))
+        if asked.final:
+            raise errors.InvalidContent("with a list of stages, others may follow", "/final")
         keys = [StageKey(asked.query, asked.sink, asked.batch, stage.task, stage.attempt) for stage in asked.stages]
         return StagesDropped(await self._stages.abort(keys))

@@ -50,6 +50,8 @@ class StageAbort(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sink: Name = ""
     stages: list[StageRef] | None = None
     """Without them: all of the batch."""
+    final: bool = False
+    """Nothing more is to come from this query: what its tasks still send is refused. Only without a list."""
 
 
 # Shown
