@@ -74,6 +74,7 @@ crash: compile
 
 # A Spark query and its broker, killed at named points and at random moments.
 spark-crash: compile
+	$(BIN)/python -m pytest tests/spark/crash/without_the_fence.py
 	$(BIN)/python -m tests.spark.crash --cycles $(SPARK_CYCLES) $(ARGS)
 
 setup: compile

@@ -1,4 +1,4 @@
-"""Driver and broker are killed at every named point; each row comes out once. Without the fence, that is not so."""
+"""Driver and broker are killed at every named point; each row comes out once."""
 
 from pathlib import Path
 
@@ -29,11 +29,3 @@ def test_a_broker_that_is_killed_anywhere_has_each_row_once(tmp_path: Path) -> N
         run.finish(5)
         assert (run.broker_kills, run.driver_kills) == (len(POINTS), 0)
         assert run.faults(5) == []
-
-
-def test_without_the_fence_rows_come_out_twice(tmp_path: Path) -> None:
-    with CrashRun(tmp_path, module="tests.spark.crash.unfenced") as run:
-        run.plan({"after/1": "driver"})
-        run.finish(2)
-        assert run.driver_kills == 1
-        assert any("came 2 times" in fault for fault in run.faults(2))

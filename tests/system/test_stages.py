@@ -88,7 +88,7 @@ def test_what_was_staged_is_published_once(client: Client) -> None:
     again = Task(client, 1)
     again.write(b"x")
     end = again.end()
-    abort_stages(http_address(client), SINK, 1, timeout_s=PATIENCE_S)
+    abort_stages(http_address(client), SINK, 1, is_final=False, timeout_s=PATIENCE_S)
     with pytest.raises(StageRefused):
         commit(client, 1, end)
     assert committed(client) == [b"a", b"b", b"c"]
