@@ -28,7 +28,7 @@ from mainstem.storage.local.stored_file import run_name
 
 WRITE_BYTES = 1 << 20
 """What is gathered for one write."""
-SYNC_STRIDE_BYTES = 32 << 20
+SYNC_STRIDE_BYTES = 8 << 20
 """Synced in between after so much, because one large sync at the end would stand in the way of the commit lane's."""
 
 

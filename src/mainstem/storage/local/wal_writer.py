@@ -44,6 +44,8 @@ log_output = logging.getLogger("mainstem.storage")
 PADDING = bytes(SECTOR_BYTES)
 JOINED_BYTES_MAX = 4096
 """Bodies of smaller batches are joined before writing: a vector of many small pieces costs more than one copy."""
+FILL_STRIDE_BYTES = 4 << 20
+"""Spare files are synced in such steps: the commit lane's sync waits for what is queued at the disk before it."""
 
 
 class WalWriter:
@@ -130,8 +132,9 @@ class WalWriter:
         def fill() -> None:
             file = disk.open(path, create=True)
             try:
-                file.fill(size)
-                file.sync()
+                for filled in range(0, size, FILL_STRIDE_BYTES):
+                    file.fill(min(filled + FILL_STRIDE_BYTES, size))
+                    file.sync()
             except OSError:
                 file.close()
                 disk.remove(path)
