@@ -12,7 +12,7 @@ from mainstem.protocols.amqp.session import AmqpSettings
 from mainstem.protocols.http import adapter as http
 from mainstem.protocols.http.session import HttpSettings
 from mainstem.protocols.kafka import adapter as kafka
-from mainstem.protocols.kafka.session import KafkaSettings
+from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.protocols.management import adapter as management
 from mainstem.protocols.management.session import ManagementSettings
 

@@ -17,7 +17,8 @@ from mainstem.protocols.kafka.handlers.produce import ProduceHandler
 from mainstem.protocols.kafka.handlers.requests import Requests, Served
 from mainstem.protocols.kafka.handlers.throttles import Throttles
 from mainstem.protocols.kafka.mapping import Endpoint
-from mainstem.protocols.kafka.session import KafkaSession, KafkaSettings
+from mainstem.protocols.kafka.session.machine import KafkaSession
+from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.server.request_meters import RequestMeters
 from mainstem.storage.contract import Engine
 from mainstem.transport.session import Wake

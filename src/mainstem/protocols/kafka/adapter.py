@@ -40,7 +40,8 @@ from mainstem.protocols.kafka.handlers.transaction_listing import TransactionLis
 from mainstem.protocols.kafka.handlers.transactions import TransactionHandlers
 from mainstem.protocols.kafka.handlers.users import UserHandlers
 from mainstem.protocols.kafka.mapping import Endpoint, Store
-from mainstem.protocols.kafka.session import KafkaSession, KafkaSettings, Meter
+from mainstem.protocols.kafka.session.machine import KafkaSession, Meter
+from mainstem.protocols.kafka.session.settings import KafkaSettings
 
 NAME = "kafka"
 DEFAULT_PORT = 9092

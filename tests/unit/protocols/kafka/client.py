@@ -7,7 +7,7 @@ from typing import Any
 
 from mainstem.broker.broker import Broker
 from mainstem.protocols.kafka.adapter import KafkaAdapter
-from mainstem.protocols.kafka.session import KafkaSettings
+from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.server.request_meters import RequestMeter, RequestMeters
 from mainstem.wire.kafka import ApiKey, decode_response, encode_request
 from mainstem.wire.record_batch import Record, encode_batch

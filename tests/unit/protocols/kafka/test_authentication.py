@@ -9,7 +9,7 @@ import pytest
 
 from mainstem.protocols.kafka.adapter import SettingsUnusable, check_listening
 from mainstem.protocols.kafka.codec.scram import HASHES, Credentials, MalformedScram, ScramExchange, WrongCredentials
-from mainstem.protocols.kafka.session import KafkaSettings
+from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.wire.kafka import ApiKey, ErrorCode
 from tests.unit.protocols.kafka.client import Client, Connect, with_adapter
 

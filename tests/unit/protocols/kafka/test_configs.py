@@ -9,7 +9,7 @@ import pytest
 from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
 from mainstem.protocols.kafka.adapter import KafkaAdapter
-from mainstem.protocols.kafka.session import KafkaSettings
+from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.kafka import ApiKey, ErrorCode
 from tests.unit.broker.brokers import with_engine

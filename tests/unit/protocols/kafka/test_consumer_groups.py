@@ -5,7 +5,7 @@ from typing import Any
 from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
 from mainstem.protocols.kafka.adapter import KafkaAdapter
-from mainstem.protocols.kafka.session import KafkaSettings
+from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.kafka import ApiKey, ErrorCode
 from mainstem.wire.kafka.consumer_protocol import decode_assignment, encode_assignment, encode_subscription

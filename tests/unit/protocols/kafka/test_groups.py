@@ -10,7 +10,7 @@ from mainstem.broker.clock import LoopClock
 from mainstem.broker.groups import CommittedOffset, GroupRules, TopicPlace
 from mainstem.broker.topics import NewTopic
 from mainstem.protocols.kafka.adapter import KafkaAdapter
-from mainstem.protocols.kafka.session import KafkaSettings
+from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.kafka import ApiKey, ErrorCode, decode_response
 from mainstem.wire.kafka.consumer_protocol import encode_subscription

@@ -4,7 +4,7 @@ import pytest
 
 from mainstem.broker.broker import Broker
 from mainstem.protocols.kafka.adapter import KafkaAdapter
-from mainstem.protocols.kafka.session import KafkaSettings
+from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.wire.compression import Compression
 from mainstem.wire.kafka import ApiKey, ErrorCode
 from mainstem.wire.record_batch import decode_records, encode_marker, read_header

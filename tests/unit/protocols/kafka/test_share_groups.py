@@ -7,7 +7,7 @@ from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
 from mainstem.broker.queues import decode_origin
 from mainstem.protocols.kafka.adapter import KafkaAdapter
-from mainstem.protocols.kafka.session import KafkaSettings
+from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.kafka import ApiKey, ErrorCode, decode_response
 from mainstem.wire.record_batch import batches_in, decode_records

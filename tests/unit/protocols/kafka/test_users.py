@@ -8,7 +8,7 @@ import pytest
 
 from mainstem.broker.broker import Broker
 from mainstem.protocols.kafka.adapter import KafkaAdapter
-from mainstem.protocols.kafka.session import KafkaSettings
+from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.wire.kafka import ApiKey, ErrorCode
 from tests.unit.broker.brokers import with_broker
 from tests.unit.protocols.kafka.client import Client, Connect, Operations, with_adapter

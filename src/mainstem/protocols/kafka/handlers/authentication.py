@@ -16,7 +16,7 @@ from collections.abc import Callable
 from mainstem.broker.scram_users import ScramUsers
 from mainstem.protocols.kafka.codec.scram import HASHES, Credentials, MalformedScram, ScramExchange, WrongCredentials
 from mainstem.protocols.kafka.handlers.requests import Body, Call, Served
-from mainstem.protocols.kafka.session import ConnectionState, Reply
+from mainstem.protocols.kafka.session.machine import ConnectionState, Reply
 from mainstem.wire.kafka import ApiKey, ErrorCode
 
 log = logging.getLogger(__name__)

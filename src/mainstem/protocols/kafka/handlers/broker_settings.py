@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mainstem.protocols.kafka.codec.scram import HASHES
 from mainstem.protocols.kafka.mapping import NODE_ID, Advertised, StoreFacts
-from mainstem.protocols.kafka.session import KafkaSettings
+from mainstem.protocols.kafka.session.settings import KafkaSettings
 
 MINUTE_MS = 60_000
 HTTP_ADDRESS = "mainstem.http.address"

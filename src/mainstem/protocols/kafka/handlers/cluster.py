@@ -18,7 +18,7 @@ from mainstem.protocols.kafka.mapping import (
     TOPIC_OPERATIONS,
     Advertised,
 )
-from mainstem.protocols.kafka.session import KafkaSettings
+from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.wire.kafka import ZERO_UUID, ApiKey, Encoded, ErrorCode
 
 NAMES_OPTIONAL_FROM = 12

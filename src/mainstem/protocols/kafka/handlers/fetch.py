@@ -29,7 +29,8 @@ from mainstem.protocols.kafka.handlers.fetch_sessions import (
     Wanted,
 )
 from mainstem.protocols.kafka.mapping import LEADER_EPOCH
-from mainstem.protocols.kafka.session import ConnectionState, KafkaSettings, Reply
+from mainstem.protocols.kafka.session.machine import ConnectionState, Reply
+from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.wire.errors import UnknownMessage
 from mainstem.wire.kafka import ErrorCode
 from mainstem.wire.kafka.schema import Versions

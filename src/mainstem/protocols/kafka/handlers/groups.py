@@ -14,7 +14,7 @@ from mainstem.model.errors import DiskError, MainstemError, UnavailableError
 from mainstem.protocols.kafka.errors import code_of
 from mainstem.protocols.kafka.handlers.requests import Body, Call, Served
 from mainstem.protocols.kafka.mapping import GROUP_OPERATIONS, NOT_ASKED
-from mainstem.protocols.kafka.session import Reply
+from mainstem.protocols.kafka.session.machine import Reply
 from mainstem.wire.kafka import ApiKey, ErrorCode
 from mainstem.wire.kafka.consumer_protocol import PROTOCOL_TYPE
 

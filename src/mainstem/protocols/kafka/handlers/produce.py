@@ -29,7 +29,7 @@ from mainstem.protocols.kafka.codec.produce import (
     encode_produce,
 )
 from mainstem.protocols.kafka.errors import code_of
-from mainstem.protocols.kafka.session import Reply
+from mainstem.protocols.kafka.session.machine import Reply
 from mainstem.wire.errors import UnknownMessage
 from mainstem.wire.kafka import ErrorCode
 from mainstem.wire.kafka.schema import Versions

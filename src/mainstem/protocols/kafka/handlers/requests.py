@@ -12,7 +12,7 @@ from mainstem.model.errors import PeerError
 from mainstem.protocols.kafka.handlers.fetch import FetchHandler
 from mainstem.protocols.kafka.handlers.produce import ProduceHandler
 from mainstem.protocols.kafka.handlers.throttles import Throttles
-from mainstem.protocols.kafka.session import NOT_TIMED, ConnectionState, Meter, Reply
+from mainstem.protocols.kafka.session.machine import NOT_TIMED, ConnectionState, Meter, Reply
 from mainstem.wire.kafka import ApiKey, ErrorCode, api_of, decode_request, decode_request_header, encode_response
 from mainstem.wire.kafka.schema import Versions
 

@@ -22,7 +22,7 @@ from mainstem.protocols.kafka.handlers.share_sessions import (
 )
 from mainstem.protocols.kafka.handlers.share_verdicts import InvalidAcknowledgement, read_verdicts
 from mainstem.protocols.kafka.mapping import LEADER_EPOCH, NODE_ID, log_of
-from mainstem.protocols.kafka.session import KafkaSettings
+from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.wire.kafka import ApiKey, ErrorCode
 
 RENEW_FROM = 2

@@ -22,7 +22,7 @@ from mainstem.broker.client_quotas import (
     RateGauge,
     TokenBucket,
 )
-from mainstem.protocols.kafka.session import ConnectionState, Reply
+from mainstem.protocols.kafka.session.machine import ConnectionState, Reply
 
 PRODUCE_KEY, FETCH_KEY, SHARE_FETCH_KEY = 0, 1, 78
 PERCENT = 100

@@ -13,7 +13,7 @@ from mainstem.protocols.kafka.handlers.config_entries import describe_topic_opti
 from mainstem.protocols.kafka.handlers.requests import Body, Call, Served
 from mainstem.protocols.kafka.handlers.throttles import Throttles
 from mainstem.protocols.kafka.mapping import NODE_ID, REPLICATION_FACTOR
-from mainstem.protocols.kafka.session import KafkaSettings
+from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.wire.kafka import ZERO_UUID, ApiKey, ErrorCode
 
 DEFAULT = -1
