@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TOPIC, SINK_ID, COMPRESSION, HTTP_ADDRESS = "topic", "sinkId", "compression", "httpAddress"
-KNOWN = (TOPIC, SINK_ID, COMPRESSION, HTTP_ADDRESS)
+WRITE_ID = "writeId"
+"""Of a write of a table: under the same one it is published once, however often it is tried."""
+KNOWN = (TOPIC, SINK_ID, COMPRESSION, HTTP_ADDRESS, WRITE_ID)
 CODECS = {codec.name.lower(): codec for codec in Compression}
 QUERY_PROPERTY, BATCH_PROPERTY = "sql.streaming.queryId", "streaming.sql.batchId"
 """What Spark tells its tasks of the query they belong to, in a stream and inside foreachBatch."""
@@ -56,6 +58,7 @@ class SinkOptions:
         self.options = Options(given, KNOWN)
         self.topic = self.options.text(TOPIC)
         self.sink = self.options.text(SINK_ID) or ""
+        self.write_id = self.options.text(WRITE_ID)
         self.compression = CODECS[self.options.choice(COMPRESSION, CODECS, "none")]
         self.checkpoint = self.options.text("checkpointLocation")
         check_columns(schema, self.topic)
@@ -82,21 +85,26 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
     with told_plainly():
         if overwrite:
             raise InvalidOption("A topic cannot be overwritten: use mode `append`, or delete the topic first.")
-        return TopicWriter(SinkOptions(options, schema), f"write-{uuid.uuid4()}")
+        told = SinkOptions(options, schema)
+        return TopicWriter(told, told.write_id or f"write-{uuid.uuid4()}", lasting=told.write_id is not None)
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
     """Exactly once."""
     with told_plainly():
-        return TopicStreamWriter(SinkOptions(options, schema))
+        told = SinkOptions(options, schema)
+        if told.write_id is not None:
+            raise InvalidOption(f"Option `{WRITE_ID}` has no meaning for a stream: its batches have numbers.")
+        return TopicStreamWriter(told)
 
 
 class TopicWriter(DataSourceArrowWriter):
     """One write of a table. Inside foreachBatch it is a part of that batch, and is as exact as a stream."""
 
-    def __init__(self, told: SinkOptions, name: str) -> None:
+    def __init__(self, told: SinkOptions, name: str, *, lasting: bool = False) -> None:
         self._told = told
         self._name = name
+        self._lasting = lasting
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """On an executor: one task."""
@@ -115,7 +123,7 @@ class TopicWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """On the driver: publish."""
         staged = _of_one_batch(messages)
-        lasting = bool(staged) and staged[0].key.query != self._name
+        lasting = self._lasting or (bool(staged) and staged[0].key.query != self._name)
         key = staged[0].key if staged else StageKey(self._name, self._told.sink, SINGLE_BATCH, 0, "-")
         _commit(self._told, key.sink_key, key.batch, staged, lasting=lasting)
 
@@ -123,7 +131,7 @@ class TopicWriter(DataSourceArrowWriter):
         """On the driver: drop what was staged, if that is possible."""
         staged = _of_one_batch(messages)
         key = staged[0].key if staged else StageKey(self._name, self._told.sink, SINGLE_BATCH, 0, "-")
-        _abort(self._told, key.sink_key, key.batch, is_final=key.query == self._name)
+        _abort(self._told, key.sink_key, key.batch, is_final=key.query == self._name and not self._lasting)
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):
