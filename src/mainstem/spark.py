@@ -11,13 +11,23 @@ A door to `mainstem.pipelines`, which is where Spark is known.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SparkMissing", "cluster_settings", "reason", "session"]
+__all__ = [
+    "SparkMissing",
+    "append_to_delta",
+    "append_to_table",
+    "cluster_settings",
+    "read_delta",
+    "read_table",
+    "reason",
+    "session",
+    "table",
+]
 
 
 class SparkMissing(ImportError):
@@ -44,6 +54,51 @@ def session(
     return start_session(name, master=master, data_dir=data_dir, checkpoint=checkpoint, settings=settings or {}, ui=ui)
 
 
+def table(topic: str, *, session: SparkSession | None = None, **options: str) -> DataFrame:
+    """All of a topic as of now: its table by Spark's own Parquet reader, and what is not there yet from the log.
+
+    A topic without a table is read from the log. `options` are those of the source, as `address="127.0.0.1:9092"`.
+    """
+    _check_installed()
+    from mainstem.pipelines.tables.reading import read_topic
+
+    return read_topic(session or _running(), topic, options)
+
+
+def read_table(location: str, *, session: SparkSession | None = None) -> DataFrame:
+    """A table that a pipeline has written, as of now."""
+    _check_installed()
+    from mainstem.pipelines.tables.reading import read_table as read
+
+    return read(session or _running(), location)
+
+
+def append_to_table(frame: DataFrame, location: str, number: int, *, query: str | None = None) -> bool:
+    """For foreachBatch: the rows of a micro-batch into a table, once. Whether they were not there before."""
+    _check_installed()
+    from mainstem.pipelines.tables.sink import append_batch
+
+    return append_batch(frame, location, number, query=query)
+
+
+def append_to_delta(
+    frame: DataFrame, location: str, number: int, *, query: str | None = None, partition_by: Sequence[str] = ()
+) -> bool:
+    """For foreachBatch: the rows of a micro-batch into a table of Delta Lake, once. Whether they were not there before."""
+    _check_installed()
+    from mainstem.pipelines.tables.delta import append_to_delta as append
+
+    return append(frame, location, number, query=query, partition_by=partition_by)
+
+
+def read_delta(location: str, *, session: SparkSession | None = None) -> DataFrame:
+    """A table of Delta Lake as of now, by Spark's own Parquet reader."""
+    _check_installed()
+    from mainstem.pipelines.tables.delta import read_delta as read
+
+    return read(session or _running(), location)
+
+
 def cluster_settings() -> dict[str, str]:
     """What a session of your own, or `spark-submit --conf`, needs for workers that do not have mainstem."""
     _check_installed()
@@ -58,6 +113,12 @@ def reason(error: BaseException) -> str:
     from mainstem.pipelines.errors import sentence_in
 
     return sentence_in(error)
+
+
+def _running() -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() or session()
 
 
 def _check_installed() -> None:

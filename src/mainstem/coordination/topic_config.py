@@ -21,6 +21,8 @@ INT_MAX = 2**31 - 1
 SEGMENT_BYTES_MIN = 1 << 20
 MESSAGE_BYTES_MIN = 78
 """What ends a transaction must fit."""
+TABLE_SCHEMES = ("file", "s3", "gs")
+VALUE_FORMATS = ("raw", "string", "json", "avro", "protobuf")
 
 Kind: TypeAlias = Literal["boolean", "string", "int", "long", "double", "list"]
 
@@ -91,6 +93,21 @@ def _flush_messages(value: str) -> int:
     return number
 
 
+def _location(value: str) -> str:
+    """Where a table lies: what each machine that writes or reads it finds there must be the same."""
+    scheme, separator, rest = value.partition("://")
+    if separator:
+        if scheme not in TABLE_SCHEMES or not rest.strip("/"):
+            raise ValueError(f"must be a URI of {', '.join(TABLE_SCHEMES)}, as s3://bucket/path")
+    elif value and not value.startswith("/"):
+        raise ValueError("must be an absolute path or a URI; empty: tables/TOPIC in the data directory")
+    return value
+
+
+def _text(value: str) -> str:
+    return value
+
+
 _LONG = _integer(0, LONG_MAX)
 
 _OPTIONS = (
@@ -129,8 +146,20 @@ _OPTIONS = (
                 "Spreads the rolling of segments; here nothing rolls at once."),
     TopicOption("segment.ms", "long", "604800000", _integer(1, LONG_MAX),
                 "Upper bound of the time until records can be reclaimed; here they always can."),
+    TopicOption("table", "boolean", "false", _one_of("true", "false"), "Whether the topic is kept as a table, too."),
+    TopicOption("table.interval.ms", "long", "60000", _integer(1_000, LONG_MAX),
+                "How often the table takes over what is new in the log."),
+    TopicOption("table.location", "string", "", _location,
+                "Where the table lies; empty: tables/TOPIC in the data directory."),
+    TopicOption("table.retention.ms", "long", "-1", _integer(-1, LONG_MAX),
+                "Age at which records go from the table; -1: they stay, also when they go from the log."),
     TopicOption("unclean.leader.election.enable", "boolean", "false", _one_of("true", "false"),
                 "Whether a copy may lead that lacks records; there is one, and it lacks none."),
+    TopicOption("value.format", "string", "raw", _one_of(*VALUE_FORMATS),
+                "What values are; tables and SQL decode them. Nothing that is sent is checked against it."),
+    TopicOption("value.message", "string", "", _text, "With protobuf: the full name of the message."),
+    TopicOption("value.schema", "string", "", _text,
+                "With json: DDL, or nothing to have it sampled; avro: the schema; protobuf: path of a descriptor set."),
 )  # fmt: skip
 
 OPTIONS: Mapping[str, TopicOption] = {option.name: option for option in _OPTIONS}
@@ -146,6 +175,20 @@ def check_topic_config(configs: Mapping[str, str]) -> None:
             option.check(value)
         except ValueError as error:
             raise InvalidTopicConfig(f"Invalid value {value} for configuration {name}: {error}") from None
+    _check_value_configs(configs)
+
+
+def _check_value_configs(configs: Mapping[str, str]) -> None:
+    kind = configs.get("value.format", "raw")
+    for name, needed_by, known_to in (
+        ("value.schema", ("avro", "protobuf"), ("json", "avro", "protobuf")),
+        ("value.message", ("protobuf",), ("protobuf",)),
+    ):
+        if configs.get(name):
+            if kind not in known_to:
+                raise InvalidTopicConfig(f"{name} has no meaning with value.format {kind}")
+        elif kind in needed_by:
+            raise InvalidTopicConfig(f"{name} is needed with value.format {kind}")
 
 
 def log_config(configs: Mapping[str, str], *, is_queue: bool = False) -> LogConfig:

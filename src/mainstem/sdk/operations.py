@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -43,6 +44,8 @@ class Cluster(NamedTuple):
     nodes: Mapping[int, Node]
     leaders: Mapping[str, Sequence[int]]
     """Node of each partition, by topic."""
+    ids: Mapping[str, uuid.UUID]
+    """Of topics: one that is deleted and made anew has another."""
 
 
 class Fetched(NamedTuple):
@@ -68,6 +71,7 @@ def describe_cluster(connection: Connection, topics: Iterable[str] | None, *, cr
     wanted = None if topics is None else [{"name": name} for name in topics]
     answer = connection.request(ApiKey.METADATA, {"topics": wanted, "allow_auto_topic_creation": create})
     leaders: dict[str, Sequence[int]] = {}
+    ids: dict[str, uuid.UUID] = {}
     for topic in answer.topics:
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise UnknownTopic(topic.name)
@@ -76,7 +80,8 @@ def describe_cluster(connection: Connection, topics: Iterable[str] | None, *, cr
         if not topic.is_internal or wanted is not None:
             ordered = sorted(topic.partitions, key=lambda entry: entry.partition_index)
             leaders[topic.name] = [entry.leader_id for entry in ordered]
-    return Cluster({node.node_id: Node(node.host, node.port) for node in answer.brokers}, leaders)
+            ids[topic.name] = topic.topic_id
+    return Cluster({node.node_id: Node(node.host, node.port) for node in answer.brokers}, leaders, ids)
 
 
 def list_offsets(connection: Connection, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from mainstem.model.staging import SinkKey, StageKey
 from mainstem.sdk.client import RETRY_PAUSE_S, Client
+from mainstem.sdk.configs import broker_config, topic_configs
 from mainstem.sdk.connection import Connection
 from mainstem.sdk.errors import BrokerRefused, BrokerUnreachable, ClientError, ConnectionLost, UnknownTopic
 from mainstem.sdk.operations import ALL_IN_SYNC, PRODUCE_TIMEOUT_MS
@@ -25,7 +26,6 @@ REQUESTS_MAX = 4
 """On their way at a time."""
 PUBLISH_TIMEOUT_S = 1_000.0
 """How long a publication may take: somewhat longer than the broker allows it."""
-BROKER_RESOURCE, TOPIC_RESOURCE = 4, 2
 HTTP_ADDRESS = "mainstem.http.address"
 BATCH_BYTES = "max.message.bytes"
 UNAVAILABLE = 503
@@ -151,32 +151,17 @@ class StageWriter:
 
 def batch_bytes_max(client: Client, topic: str) -> int:
     """The largest record batch that a topic takes."""
-    return int(_config(client, TOPIC_RESOURCE, topic, BATCH_BYTES))
+    return int(topic_configs(client, [topic], [BATCH_BYTES])[topic][BATCH_BYTES])
 
 
 def http_address(client: Client) -> str:
     """Where the broker that is reached by Kafka serves HTTP: HOST:PORT."""
-    nodes = client.cluster([]).nodes
-    address = _config(client, BROKER_RESOURCE, str(min(nodes)), HTTP_ADDRESS)
+    address = broker_config(client, HTTP_ADDRESS)
     if not address:
         raise ClientError(
             "The broker serves no HTTP, by which writes are committed: start it with --listen http=HOST:PORT."
         )
     return address
-
-
-def _config(client: Client, kind: int, name: str, key: str) -> str:
-    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": [key]}
-    (answer,) = client.retrying(
-        lambda: client.anywhere().request(ApiKey.DESCRIBE_CONFIGS, {"resources": [resource]}).results
-    )
-    if answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        raise UnknownTopic(name)
-    if answer.error_code:
-        raise BrokerRefused(f"Asking for {key}", answer.error_code, answer.error_message)
-    if not answer.configs:
-        raise ClientError(f"The broker knows no {key}: it is of another version, or not Mainstem.")
-    return str(answer.configs[0].value)
 
 
 def commit_stages(

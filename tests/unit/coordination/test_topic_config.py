@@ -32,11 +32,35 @@ def test_without_configuration_a_log_has_kafkas_defaults() -> None:
         ("min.cleanable.dirty.ratio", "1.1"),
         ("unheard.of", "1"),
         ("preallocate", "true"),
+        ("table", "yes"),
+        ("table.interval.ms", "10"),
+        ("table.location", "tables/here"),
+        ("table.location", "ftp://host/path"),
+        ("table.location", "s3://"),
+        ("table.retention.ms", "-2"),
+        ("value.format", "xml"),
+        ("value.schema", "id BIGINT"),
+        ("value.message", "Order"),
     ],
 )
 def test_what_is_not_kept_is_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(InvalidTopicConfig, match=name):
         check_topic_config({name: value})
+
+
+@pytest.mark.parametrize(
+    ("configs", "missing"),
+    [({"value.format": "avro"}, "value.schema"), ({"value.format": "protobuf", "value.schema": "f"}, "value.message")],
+)
+def test_a_format_without_what_it_needs_is_refused(configs: dict[str, str], missing: str) -> None:
+    with pytest.raises(InvalidTopicConfig, match=f"{missing} is needed"):
+        check_topic_config(configs)
+
+
+def test_a_topic_that_is_a_table() -> None:
+    check_topic_config({"table": "true", "table.location": "s3://bucket/orders", "table.retention.ms": "1000"})
+    check_topic_config({"table": "true", "value.format": "json", "value.schema": "id BIGINT"})
+    assert log_config({"table": "true"}) == log_config({})
 
 
 @pytest.mark.parametrize(
