@@ -155,7 +155,7 @@ class Router:
     def replay(self, changes: RouteChanges) -> None:
         """Apply what was decided."""
         self._cached.clear()
-        for mutation in (*changes.state, *changes.transient):
+        for mutation in changes.applied():
             _, kind, identity = decode_change(mutation.key)
             self._table.replay(kind, identity, mutation.value)
 

@@ -118,6 +118,17 @@ def test_what_is_not_there_is_not_found(broker: Broker, name: str) -> None:
         channel.queue_unbind(name, "amq.direct", "k")
 
 
+def test_a_durable_exchange_goes_with_the_bindings_of_transient_queues(broker: Broker) -> None:
+    with broker.channel() as channel:
+        channel.exchange_declare("leaving", "fanout", durable=True)
+        queue = channel.queue_declare("", exclusive=True).method.queue
+        channel.queue_bind(queue, "leaving")
+        channel.exchange_delete("leaving")
+        with pytest.raises(ChannelClosedByBroker) as error:
+            channel.exchange_declare("leaving", passive=True)
+    assert closed(error) == (404, "NOT_FOUND - no exchange 'leaving' in vhost '/'")
+
+
 def test_names_that_are_reserved(broker: Broker) -> None:
     with broker.channel() as channel, pytest.raises(ChannelClosedByBroker) as error:
         channel.queue_declare("amq.mine")

@@ -48,6 +48,10 @@ class RouteChanges(NamedTuple):
     transient: list[Mutation]
     """Not to be committed; applied like the others."""
 
+    def applied(self) -> list[Mutation]:
+        """All, in the order in which they are applied: a durable exchange goes after the transient bindings it has."""
+        return [*self.transient, *self.state]
+
     def is_empty(self) -> bool:
         """Whether nothing is to be done."""
         return not self.state and not self.transient

@@ -36,7 +36,7 @@ class Histories(RuleBasedStateMachine):
                 del self.stored[mutation.key]
             else:
                 self.stored[mutation.key] = mutation.value
-        for mutation in (*changes.state, *changes.transient):
+        for mutation in changes.applied():
             _, kind, identity = decode_change(mutation.key)
             self.table.replay(kind, identity, mutation.value)
 

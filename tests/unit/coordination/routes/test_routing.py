@@ -17,7 +17,7 @@ class Table(RouteTable):
     """A table on which decisions take effect at once."""
 
     def apply(self, changes: RouteChanges) -> None:
-        for mutation in (*changes.state, *changes.transient):
+        for mutation in changes.applied():
             _, kind, identity = decode_change(mutation.key)
             self.replay(kind, identity, mutation.value)
 
