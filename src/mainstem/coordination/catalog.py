@@ -16,7 +16,7 @@ import msgspec
 
 from mainstem.coordination.broker_config import CLUSTER, check_broker_config, topic_defaults
 from mainstem.coordination.errors import InvalidPartitionCount, InvalidTopicName, TopicExists, UnknownTopic
-from mainstem.coordination.topic_config import check_topic_config, log_config
+from mainstem.coordination.topic_config import LONG_MAX, OPTIONS, check_topic_config, log_config
 from mainstem.storage.contract import ConfigureLog, CreateLog, DeleteLog, LogChange, LogConfig, Mutation
 
 SCOPE = "catalog"
@@ -51,6 +51,8 @@ class Topic:
     """A topic, ready for use. Never changed: another one takes its place."""
 
     __slots__ = (
+        "after_max_ms",
+        "before_max_ms",
         "codec",
         "configs",
         "effective",
@@ -79,6 +81,10 @@ class Topic:
         self.codec = CODECS.get(effective.get("compression.type", "producer"))
         """How records are compressed; None: as their producer did."""
         self.is_rewritten = self.is_stamped or self.codec is not None
+        self.after_max_ms = _time_bound(effective, "message.timestamp.after.max.ms")
+        """How far ahead of our clock the times of records may be."""
+        self.before_max_ms = _time_bound(effective, "message.timestamp.before.max.ms")
+        """And how far behind it."""
         self.is_queue = entry.is_queue
         self.is_compacted = "compact" in effective.get("cleanup.policy", "")
 
@@ -92,6 +98,14 @@ class Topic:
             dict(self.configs if configs is None else configs),
             self.is_queue,
         )
+
+
+def _time_bound(effective: Mapping[str, str], name: str) -> int | None:
+    """None: there is none, also where the time is our own."""
+    if effective.get("message.timestamp.type") == "LogAppendTime":
+        return None
+    number = int(effective.get(name, OPTIONS[name].default))
+    return None if number == LONG_MAX else number
 
 
 class NewTopic(NamedTuple):

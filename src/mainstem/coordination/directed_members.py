@@ -35,6 +35,7 @@ class DirectedMemberEntry(msgspec.Struct, frozen=True, array_like=True):
     revoking: tuple[Place, ...]
     pattern: str = ""
     classic: ClassicSide | None = None
+    client_host: str = ""
 
 
 class DirectedEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -52,6 +53,7 @@ class DirectedMember:
     __slots__ = (
         "assignor",
         "classic",
+        "client_host",
         "client_id",
         "deadline_ms",
         "epoch",
@@ -73,6 +75,7 @@ class DirectedMember:
         self.instance_id = instance_id
         self.rack_id: str | None = None
         self.client_id = ""
+        self.client_host = ""
         self.rebalance_timeout_ms = 0
         self.topics: frozenset[str] = frozenset()
         self.pattern: NamePattern | None = None
@@ -104,6 +107,7 @@ class DirectedMember:
         if beat.rebalance_timeout_ms >= 0:
             self.rebalance_timeout_ms = beat.rebalance_timeout_ms
         self.client_id = beat.client_id
+        self.client_host = beat.client_host
         self.classic = beat.classic
         return before != self._wishes()
 
@@ -126,6 +130,7 @@ class DirectedMember:
             pack_places(self.revoking),
             "" if self.pattern is None else self.pattern.text,
             self.classic,
+            self.client_host,
         )
 
     @classmethod
@@ -134,6 +139,7 @@ class DirectedMember:
         member = cls(entry.id, entry.instance_id)
         member.rack_id = entry.rack_id
         member.client_id = entry.client_id
+        member.client_host = entry.client_host
         member.rebalance_timeout_ms = entry.rebalance_timeout_ms
         member.topics = frozenset(entry.topics)
         member.assignor = entry.assignor

@@ -36,6 +36,7 @@ class Beat(NamedTuple):
     assignor: str | None = None
     owned: frozenset[TopicPlace] | None = None
     classic: ClassicSide | None = None
+    client_host: str = ""
 
 
 class Told(NamedTuple):

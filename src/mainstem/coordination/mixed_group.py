@@ -68,6 +68,7 @@ class ClassicMembers:
             rebalance_timeout_ms=wish.rebalance_timeout_ms,
             owned=_places(said.owned_partitions, self._topology),
             classic=ClassicSide(wish.session_timeout_ms, wish.protocols),
+            client_host=wish.client_host,
         )
         told = group.beat(beat, self._topology, new_id, now_ms)
         member = group.members[told.member_id]
@@ -163,6 +164,7 @@ def _directed(member: Member, group: Group, topology: Topology) -> DirectedMembe
     directed = DirectedMember(member.id, member.instance_id)
     directed.rack_id = said.rack_id
     directed.client_id = member.client_id
+    directed.client_host = member.client_host
     directed.rebalance_timeout_ms = member.rebalance_timeout_ms
     directed.topics = frozenset(said.topics)
     directed.classic = ClassicSide(member.session_timeout_ms, member.protocols)
@@ -183,7 +185,7 @@ def downgraded(group: DirectedGroup, topology: Topology, now_ms: int) -> GroupEn
                 member.id,
                 member.instance_id,
                 member.client_id,
-                "",
+                member.client_host,
                 member.classic.session_timeout_ms,
                 member.rebalance_timeout_ms,
                 protocols,

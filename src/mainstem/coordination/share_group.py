@@ -28,12 +28,24 @@ decode_epoch = msgspec.msgpack.Decoder(int).decode
 class ShareMember:
     """A member that is believed to live until its deadline."""
 
-    __slots__ = ("client_id", "deadline_ms", "epoch", "id", "pattern", "previous_epoch", "rack_id", "share", "topics")
+    __slots__ = (
+        "client_host",
+        "client_id",
+        "deadline_ms",
+        "epoch",
+        "id",
+        "pattern",
+        "previous_epoch",
+        "rack_id",
+        "share",
+        "topics",
+    )
 
     def __init__(self, member_id: str) -> None:
         self.id = member_id
         self.rack_id: str | None = None
         self.client_id = ""
+        self.client_host = ""
         self.topics: frozenset[str] = frozenset()
         self.pattern: NamePattern | None = None  # share groups have none
         self.epoch = 0
@@ -91,6 +103,7 @@ class ShareGroup:
                 raise FencedMember(f"epoch {beat.epoch}; the current one of {member.id} is {member.epoch}")
         member.deadline_ms = now_ms + self.rules.session_timeout_ms
         member.client_id = beat.client_id
+        member.client_host = beat.client_host
         if beat.rack_id is not None:
             member.rack_id = beat.rack_id
         if beat.topics is not None and beat.topics != member.topics:

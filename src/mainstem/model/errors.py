@@ -3,7 +3,7 @@
     MainstemError
     |-- PeerError            the caller asked for what cannot be: answer it, go on
     |   |-- UnknownLog, LogExists, OffsetOutOfRange
-    |   |-- InvalidBatch -> CorruptBatch, BatchTooLarge, KeyRequired
+    |   |-- InvalidBatch -> CorruptBatch, BatchTooLarge, KeyRequired, MisdatedBatch
     |   |-- CommitTooLarge
     |   `-- SequenceError -> OutOfOrderSequence, DuplicateSequence, StaleEpoch
     |-- FencedError          the caller has lost its role: it must stop acting in it
@@ -52,6 +52,10 @@ class CorruptBatch(InvalidBatch):
 
 class BatchTooLarge(InvalidBatch):
     """The batch is larger than its log accepts."""
+
+
+class MisdatedBatch(InvalidBatch):
+    """The time of a record is further from ours than its topic allows."""
 
 
 class KeyRequired(InvalidBatch):

@@ -142,6 +142,7 @@ def test_administration_of_groups(broker: Broker) -> None:
     poll_until(lambda: len(partitions(reader)) == 1, reader)
     assert "administered-group" in {g.group_id for g in client.list_consumer_groups().result(10).valid}
     described = client.describe_consumer_groups(["administered-group"])["administered-group"].result(10)
+    assert {member.host for member in described.members} == {"/127.0.0.1"}
     assert (described.state.name, described.partition_assignor) == ("STABLE", "range")
     (member,) = described.members
     assert (member.client_id, member.assignment.topic_partitions) == ("me", [TopicPartition("grouped", 0)])

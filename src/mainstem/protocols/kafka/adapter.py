@@ -190,7 +190,7 @@ class KafkaAdapter:
 
     def open_session(self, wake: Callable[[], None], peer: str = "") -> KafkaSession:
         """For a new connection from this address."""
-        session = KafkaSession(wake, self._settings, self._requests.handle)
+        session = KafkaSession(wake, self._settings, self._requests.handle, peer)
         wait_s = self._throttles.connection_wait_s(peer)
         if wait_s > 0:
             # As Kafka does: one connection too many is kept from coming again at once, and then closed.

@@ -11,6 +11,7 @@ CODES: dict[type[BaseException], ErrorCode] = {
     model.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     model.CorruptBatch: ErrorCode.CORRUPT_MESSAGE,
     model.BatchTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
+    model.MisdatedBatch: ErrorCode.INVALID_TIMESTAMP,
     model.CommitTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
     model.InvalidBatch: ErrorCode.INVALID_RECORD,
     model.OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,

@@ -47,3 +47,8 @@ StoreFacts: TypeAlias = Callable[[], Store]
 def log_of(topic: Topic, partition: int) -> int | None:
     """The log of a partition, if there is such a one."""
     return topic.logs[partition] if 0 <= partition < len(topic.logs) else None
+
+
+def written_host(host: str) -> str:
+    """An address as Kafka writes it, which is how Java writes one without a name."""
+    return f"/{host}" if host else ""

@@ -1,5 +1,7 @@
 """Produce: every version, and Kafka's code for what cannot be."""
 
+import time
+
 import pytest
 
 from mainstem.broker.broker import Broker
@@ -7,7 +9,7 @@ from mainstem.protocols.kafka.adapter import KafkaAdapter
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.wire.compression import Compression
 from mainstem.wire.kafka import ApiKey, ErrorCode
-from mainstem.wire.record_batch import decode_records, encode_marker, read_header
+from mainstem.wire.record_batch import Record, decode_records, encode_batch, encode_marker, read_header
 from tests.unit.broker.brokers import with_broker
 from tests.unit.protocols.kafka.client import Client, Connect, Operations, batch, with_adapter
 
@@ -111,6 +113,32 @@ async def test_arrival_can_be_the_time_of_records(connect: Connect) -> None:
     header = read_header((await client.fetch("t", 0)).records)
     assert (header.is_log_append_time, header.max_timestamp) == (True, answer.log_append_time_ms)
     broken = batch(b"v")
+    broken[-1] ^= 1
+    assert (await client.produce("t", broken)).error_code == ErrorCode.CORRUPT_MESSAGE
+
+
+@with_adapter
+async def test_times_far_from_ours_are_refused(connect: Connect) -> None:
+    client = connect()
+    now_ms = time.time_ns() // 1_000_000
+    hour_ms = 3_600_000
+    await client.create("t")
+    await client.create("strict", message_timestamp_after_max_ms="1000", message_timestamp_before_max_ms=str(hour_ms))
+    await client.create("stamped", message_timestamp_after_max_ms="0", message_timestamp_type="LogAppendTime")
+    refused, taken = ErrorCode.INVALID_TIMESTAMP, ErrorCode.NONE
+    cases = [
+        ("t", batch(b"v", time_ms=now_ms + 2 * hour_ms), refused),
+        ("t", batch(b"v", time_ms=now_ms + hour_ms // 2), taken),
+        ("t", batch(b"v", time_ms=0), taken),
+        ("strict", batch(b"v", time_ms=now_ms + 60_000), refused),
+        ("strict", batch(b"v", time_ms=now_ms), taken),
+        ("strict", batch(b"v", time_ms=now_ms - 2 * hour_ms), refused),
+        ("strict", encode_batch([Record(0, now_ms, b"k", b"v"), Record(1, 5, b"k", b"v")]), refused),
+        ("stamped", batch(b"v", time_ms=now_ms + 2 * hour_ms), taken),
+    ]
+    for topic, records, code in cases:
+        assert (await client.produce(topic, records)).error_code == code
+    broken = batch(b"v", time_ms=now_ms + 2 * hour_ms)
     broken[-1] ^= 1
     assert (await client.produce("t", broken)).error_code == ErrorCode.CORRUPT_MESSAGE
 

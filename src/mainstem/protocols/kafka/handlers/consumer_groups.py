@@ -15,6 +15,7 @@ from mainstem.model.errors import MainstemError
 from mainstem.protocols.kafka.handlers.assigned_groups import by_named_topic, describe_all, tell
 from mainstem.protocols.kafka.handlers.groups import DIRECTED_STATES, group_code
 from mainstem.protocols.kafka.handlers.requests import Body, Call, Served
+from mainstem.protocols.kafka.mapping import written_host
 from mainstem.wire.kafka import ApiKey, ErrorCode
 
 OWN_IDS_FROM = 1
@@ -47,6 +48,7 @@ class ConsumerGroupHandlers:
             member_id=body.member_id,
             epoch=body.member_epoch,
             client_id=call.client_id,
+            client_host=call.connection.host,
             topics=None if body.subscribed_topic_names is None else frozenset(body.subscribed_topic_names),
             pattern=body.subscribed_topic_regex,
             instance_id=body.instance_id,
@@ -104,7 +106,7 @@ def _describe(group: DirectedGroup, topics: Mapping[UUID, Topic]) -> Body:
                 "rack_id": member.rack_id,
                 "member_epoch": member.epoch,
                 "client_id": member.client_id,
-                "client_host": "",
+                "client_host": written_host(member.client_host),
                 "subscribed_topic_names": sorted(member.topics),
                 "subscribed_topic_regex": None if member.pattern is None else member.pattern.text,
                 "assignment": by_named_topic(member.share | member.revoking, topics),

@@ -13,7 +13,7 @@ from mainstem.broker.share_groups import ShareGroup
 from mainstem.model.errors import DiskError, MainstemError, UnavailableError
 from mainstem.protocols.kafka.errors import code_of
 from mainstem.protocols.kafka.handlers.requests import Body, Call, Served
-from mainstem.protocols.kafka.mapping import GROUP_OPERATIONS, NOT_ASKED
+from mainstem.protocols.kafka.mapping import GROUP_OPERATIONS, NOT_ASKED, written_host
 from mainstem.protocols.kafka.session.machine import Reply
 from mainstem.wire.kafka import ApiKey, ErrorCode
 from mainstem.wire.kafka.consumer_protocol import PROTOCOL_TYPE
@@ -103,7 +103,7 @@ class GroupHandlers:
             member_id=body.member_id,
             instance_id=body.group_instance_id,
             client_id=call.client_id,
-            client_host="",
+            client_host=call.connection.host,
             session_timeout_ms=body.session_timeout_ms,
             rebalance_timeout_ms=body.rebalance_timeout_ms if call.version > 0 else body.session_timeout_ms,
             protocol_type=body.protocol_type,
@@ -252,7 +252,7 @@ def _describe(group: Group) -> Body:
                 "member_id": member.id,
                 "group_instance_id": member.instance_id,
                 "client_id": member.client_id,
-                "client_host": member.client_host,
+                "client_host": written_host(member.client_host),
                 "member_metadata": member.metadata(protocol) if is_stable else b"",
                 "member_assignment": member.assignment if is_stable else b"",
             }

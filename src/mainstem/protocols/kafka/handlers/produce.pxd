@@ -15,4 +15,6 @@ cdef class ProduceHandler:
 
     cdef _find(self, name)
 
+    cdef _check_times(self, topic, records)
+
 cdef _note(answer, list places)

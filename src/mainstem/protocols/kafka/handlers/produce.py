@@ -17,7 +17,7 @@ from mainstem.broker.stages import PREFIX as STAGE_PREFIX
 from mainstem.broker.stages import Admission
 from mainstem.broker.topics import Topic
 from mainstem.broker.transactions import Identity
-from mainstem.model.errors import InvalidBatch, MainstemError
+from mainstem.model.errors import InvalidBatch, MainstemError, MisdatedBatch
 from mainstem.protocols.kafka.codec.cursor import skip_tags
 from mainstem.protocols.kafka.codec.produce import (
     FLEXIBLE_FROM,
@@ -35,8 +35,10 @@ from mainstem.wire.kafka import ErrorCode
 from mainstem.wire.kafka.schema import Versions
 from mainstem.wire.record_batch import (
     HEADER_BYTES,
+    MAX_TIMESTAMP_AT,
     PRODUCER_ID_AT,
     check_batch,
+    decode_keys,
     recompress_batch,
     stamp_log_append_time,
 )
@@ -53,6 +55,7 @@ _CONTROL = 0x20
 _TRANSACTIONAL = 0x10
 _UNUSUAL = _CONTROL | _TRANSACTIONAL | _ZSTD
 _IDENTITY = struct.Struct(">qh")
+_TIME = struct.Struct(">q")
 ABORTABLE_FROM = 11
 IMPLICIT_FROM = 12
 """KIP-890: from here on, a partition takes part in a transaction by being written to."""
@@ -121,12 +124,13 @@ class ProduceHandler:
                         continue
                 assert records is not None
                 stamp = -1
-                if topic.is_rewritten:
-                    try:
+                try:
+                    self._check_times(topic, records)
+                    if topic.is_rewritten:
                         records, stamp = self._rewrite(topic, records)
-                    except MainstemError as error:
-                        answers.append(PartitionOutcome(index, code_of(error), message=str(error)))
-                        continue
+                except MainstemError as error:
+                    answers.append(PartitionOutcome(index, code_of(error), message=str(error)))
+                    continue
                 if unusual and records[_ATTRIBUTES_LOW_AT] & _TRANSACTIONAL:
                     admitted = self._admit(topic.logs[index], records, version, index, request)
                     if isinstance(admitted, PartitionOutcome):
@@ -158,6 +162,7 @@ class ProduceHandler:
                 key, topic = self._stages.destination(name)
                 if not 0 <= index < len(topic.logs):
                     raise UnknownTopic(f"topic {topic.name} has {len(topic.logs)} partitions")
+                self._check_times(topic, records)
                 if topic.is_rewritten:
                     records, _ = self._rewrite(topic, records)
                 admission = self._stages.admit(key, topic, index, records)
@@ -225,6 +230,19 @@ class ProduceHandler:
         if attributes & _TRANSACTIONAL and request.transactional_id is None:
             return PartitionOutcome(index, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         return None
+
+    def _check_times(self, topic: Topic, records: memoryview) -> None:
+        """Raises what is wrong with the times of a batch. Only where a topic says how old records may be is each looked at."""
+        ahead, behind = topic.after_max_ms, topic.before_max_ms
+        if ahead is not None:
+            (newest,) = _TIME.unpack_from(records, MAX_TIMESTAMP_AT)
+            if newest - self._now_ms() > ahead and check_batch(records):
+                raise MisdatedBatch(f"a record is dated {newest}, more than {ahead} ms ahead of our clock")
+        if behind is not None:
+            check_batch(records)
+            oldest = min((time for _, time, _, _ in decode_keys(records) if time >= 0), default=None)
+            if oldest is not None and self._now_ms() - oldest > behind:
+                raise MisdatedBatch(f"a record is dated {oldest}, more than {behind} ms behind our clock")
 
     def _admit(
         self, log_id: int, records: memoryview, version: int, index: int, request: ProduceRequest

@@ -14,6 +14,7 @@ from mainstem.model.errors import MainstemError
 from mainstem.protocols.kafka.handlers.assigned_groups import by_named_topic, describe_all, tell
 from mainstem.protocols.kafka.handlers.groups import group_code, share_state
 from mainstem.protocols.kafka.handlers.requests import Body, Call, Served
+from mainstem.protocols.kafka.mapping import written_host
 from mainstem.wire.kafka import ApiKey, ErrorCode
 
 LEAVES = -1
@@ -45,6 +46,7 @@ class ShareGroupHandlers:
             member_id=body.member_id,
             epoch=body.member_epoch,
             client_id=call.client_id,
+            client_host=call.connection.host,
             topics=None if body.subscribed_topic_names is None else frozenset(body.subscribed_topic_names),
             rack_id=body.rack_id,
         )
@@ -90,7 +92,7 @@ def _describe(group: ShareGroup, topics: Mapping[UUID, Topic]) -> Body:
                 "rack_id": member.rack_id,
                 "member_epoch": member.epoch,
                 "client_id": member.client_id,
-                "client_host": "",
+                "client_host": written_host(member.client_host),
                 "subscribed_topic_names": sorted(member.topics),
                 "assignment": by_named_topic(member.share, topics),
             }

@@ -154,9 +154,11 @@ Handle: TypeAlias = "Callable[[memoryview, Reply, ConnectionState], None]"
 class ConnectionState:
     """What handlers remember of a connection between two requests, and let go of when it ends."""
 
-    __slots__ = ("_owned", "is_admitted", "user")
+    __slots__ = ("_owned", "host", "is_admitted", "user")
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "") -> None:
+        self.host = host
+        """Address of the peer."""
         self._owned: dict[str, Any] = {}
         self.is_admitted = False
         """Whether the peer has said who it is, where that is asked for."""
@@ -184,7 +186,7 @@ class ConnectionState:
 class KafkaSession:
     """One connection."""
 
-    def __init__(self, wake: Callable[[], None], settings: KafkaSettings, handle: Handle) -> None:
+    def __init__(self, wake: Callable[[], None], settings: KafkaSettings, handle: Handle, host: str = "") -> None:
         self.input_wanted: int | None = SIZE_BYTES
         self.draining = False
         self._wake = wake
@@ -198,7 +200,7 @@ class KafkaSession:
         self._resting: State = OPEN
         """Where it goes when nothing is waited for: open, or muted."""
         self._mutes = 0
-        self._connection = ConnectionState()
+        self._connection = ConnectionState(host)
         self._replies: deque[Reply] = deque()
         self._owed_bytes = 0
         self._output: list[Buffer] = []
