@@ -75,3 +75,42 @@ def bad_piece(content: Buffer, sizes: array[int], crcs: array[int], first: int, 
 def has_crc32c() -> bool:
     """Whether `crc32c_at` can be used: compiled, only where the processor has an instruction for it."""
     return True
+
+
+def u16_at(data: Buffer, at: int) -> int:
+    """Unsigned, big-endian."""
+    return int.from_bytes(data[at : at + 2], "big")
+
+
+def same_at(data: Buffer, at: int, other: Buffer, size: int) -> bool:
+    """Whether this other piece stands there."""
+    return data[at : at + size] == other[:size]
+
+
+def put_bytes(data: bytearray | memoryview, at: int, piece: Buffer, size: int) -> int:
+    """Answers where it ends."""
+    data[at : at + size] = piece[:size]
+    return at + size
+
+
+def put_varint(data: bytearray | memoryview, at: int, value: int) -> int:
+    """Zigzag, of a number that is not negative; answers where it ends."""
+    value <<= 1
+    while value > 0x7F:
+        data[at] = value & 0x7F | 0x80
+        value >>= 7
+        at += 1
+    data[at] = value
+    return at + 1
+
+
+def varint_size(value: int) -> int:
+    """Bytes that `put_varint` writes."""
+    return max((2 * value).bit_length() + 6, 7) // 7
+
+
+def grow(data: bytearray, size: int) -> int:
+    """Make it longer; answers how long it was."""
+    before = len(data)
+    data += bytes(size)
+    return before

@@ -134,3 +134,39 @@ cdef inline Py_ssize_t bad_piece(
         with nogil:
             bad = find_bad_piece(&content[0], &sizes[0], &crcs[0], first, stop)
     return bad
+
+cdef extern from *:
+    """
+    static inline uint32_t u16_at(const unsigned char *data, Py_ssize_t at) {
+        return (uint32_t)data[at] << 8 | data[at + 1];
+    }
+    static inline int same_at(const unsigned char *data, Py_ssize_t at, const unsigned char *other, Py_ssize_t size) {
+        return memcmp(data + at, other, size) == 0;
+    }
+    /* Zigzag, of a number that is not negative; answers where it ends. */
+    static inline Py_ssize_t put_varint(unsigned char *data, Py_ssize_t at, uint64_t value) {
+        for (value <<= 1; value > 0x7F; value >>= 7) data[at++] = value | 0x80;
+        data[at++] = value;
+        return at;
+    }
+    static inline Py_ssize_t varint_size(uint64_t value) {
+        Py_ssize_t size = 1;
+        for (value <<= 1; value > 0x7F; value >>= 7) size++;
+        return size;
+    }
+    static inline Py_ssize_t put_bytes(unsigned char *data, Py_ssize_t at, const unsigned char *piece, Py_ssize_t size) {
+        memcpy(data + at, piece, size);
+        return at + size;
+    }
+    """
+    unsigned int u16_at(const unsigned char *data, Py_ssize_t at) noexcept nogil
+    bint same_at(const unsigned char *data, Py_ssize_t at, const unsigned char *other, Py_ssize_t size) noexcept nogil
+    Py_ssize_t put_varint(unsigned char *data, Py_ssize_t at, unsigned long long value) noexcept nogil
+    Py_ssize_t varint_size(unsigned long long value) noexcept nogil
+    Py_ssize_t put_bytes(unsigned char *data, Py_ssize_t at, const unsigned char *piece, Py_ssize_t size) noexcept nogil
+    int PyByteArray_Resize(bytearray data, Py_ssize_t size) except -1
+
+cdef inline Py_ssize_t grow(bytearray data, Py_ssize_t size) except -1:
+    cdef Py_ssize_t before = len(data)
+    PyByteArray_Resize(data, before + size)
+    return before

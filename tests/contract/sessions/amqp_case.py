@@ -23,12 +23,19 @@ class StubChannel:
         self._number = number
         self._published = 0
 
-    def publish(self, method: bytes, properties: bytes, body: bytes) -> bool:
-        self._published += 1
-        return self._say(f"published {self._published}", len(body))
+    def publish(self, method: bytes, properties: bytes, bodies: list[bytes]) -> bool:
+        for body in bodies:
+            self._published += 1
+            self._say(f"published {self._published}", len(body))
+        return False
 
-    def acknowledge(self, tag: int, bits: int) -> bool:
-        return self._say(f"ack {tag} {bits}")
+    def acknowledge(self, tags: list[int]) -> bool:
+        for tag in tags:
+            self._say(f"ack {tag} 0")
+        return False
+
+    def acknowledge_until(self, tag: int) -> bool:
+        return self._say(f"ack {tag} 1")
 
     def reject(self, tag: int, bits: int) -> bool:
         return self._say(f"reject {tag} {bits}")

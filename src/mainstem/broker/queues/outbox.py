@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mainstem.broker.clock import Clock, Timer
 from mainstem.coordination.extra import Extra, Share
-from mainstem.coordination.queue.message import Message
-from mainstem.coordination.queue.records import BatchUnderway, encode_content
+from mainstem.coordination.queue.batch_underway import BatchUnderway, encode_content
+from mainstem.coordination.queue.message import Message, new_messages
 from mainstem.model.errors import CommitTooLarge, DiskError, EngineClosed, MainstemError, StorageFull, UnknownLog
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Append, Commit, CommitResult, Committed, Engine, LogChange, Mutation, Refer
@@ -201,12 +201,57 @@ class Outbox:
 
     # Publishing
 
+    def put_all(
+        self,
+        queue: Queue,
+        headers: bytes,
+        values: list[bytes],
+        key: bytes | None = None,
+        ttl_ms: int = -1,
+        priority: int = 0,
+    ) -> int:
+        """Publish messages to one queue that differ in their values only, all of them with the next commit.
+
+        REFUSED, and nothing has happened, where each of them is a question of its own: then it is `put`'s.
+        """
+        if self.is_full or self._is_whole or queue.is_limited or queue.is_gone:
+            return REFUSED
+        if queue.is_plain:
+            lane = queue.lanes[0]
+        elif queue.properties.priority_max or key is not None:
+            lane = queue.lane_of(priority, key)
+        else:
+            return REFUSED
+        now_ms = self._now_ms or self._begin()
+        expires_ms = queue.expiry(now_ms, ttl_ms) if ttl_ms >= 0 or queue.has_ttl else 0
+        first = 0
+        while first < len(values):
+            batch = lane.batch
+            if batch is None or batch.size > BATCH_BYTES_MAX or batch.refers:
+                batch = self._begin_batch(lane, now_ms)
+            before = batch.size
+            end = batch.add_all(key, headers, values, first, BATCH_BYTES_MAX + 1)
+            if batch.messages is not None:
+                if lane.has_room(len(batch.messages) + end - first - 1, queue.window_max) and (
+                    lane.ready_bytes < self.window_bytes_max
+                ):
+                    some = values if end - first == len(values) else values[first:end]
+                    batch.messages += new_messages(lane, now_ms, key, headers, some, expires_ms)
+                else:
+                    batch.messages = None
+            size = batch.size - before
+            self._bytes += size
+            self._draft.bytes += size
+            if self._draft.bytes > DRAFT_BYTES_MAX:
+                self._cut_draft()
+            first = end
+        return HOLD if self._bytes > OUTBOX_BYTES_MAX else TAKEN
+
     def put(  # noqa: C901 - the hot path, in one piece
         self,
         queues: Sequence[Queue],
         headers: bytes,
         value: bytes | memoryview,
-        *,
         key: bytes | None = None,
         ttl_ms: int = -1,
         priority: int = 0,

@@ -14,6 +14,7 @@ from mainstem.coordination.queue.lane import Lane
 from mainstem.coordination.queue.message import Message
 from mainstem.coordination.queue.properties import QueueProperties
 from mainstem.coordination.queue.records import ttl_of
+from mainstem.coordination.queue.window import AT_ONCE
 
 if TYPE_CHECKING:
     from mainstem.broker.queues.queues import Queues
@@ -31,8 +32,6 @@ ROOM_BYTES_MAX = 8 << 20
 """What one consumer is given in one turn, but for a single message that is larger."""
 TAKEN, REFUSED, HOLD = 0, 1, 2
 NO_LIMIT = 1 << 62
-AT_ONCE = 1
-"""The expiry of a message that does not wait: whoever has room when it arrives gets it, or nobody."""
 
 
 class Queue:
@@ -378,28 +377,13 @@ class Queue:
         return taken
 
     def _take_from(self, lane: QueueLane, count: int, size: int) -> list[Message]:
-        ready, unsettled = lane.ready, lane.unsettled
+        ready = lane.ready
         if ready and ready[-1].offset >= lane.reserve_at:
             self._home.reserve(lane)
             if ready[-1].offset >= lane.reserved:
                 count = min(count, sum([message.offset < lane.reserved for message in ready]))
         now_ms = self._home.now_ms() if self.may_expire else 0
-        taken: list[Message] = []
-        left = size
-        while ready and count > 0 and left > 0:
-            message = ready.popleft()
-            left -= len(message.value)
-            unsettled[message.offset] = message
-            if now_ms and AT_ONCE < message.expires_ms <= now_ms:
-                self._expired.append(message)
-                lane.ready_bytes -= len(message.value)
-                left += len(message.value)
-                continue
-            taken.append(message)
-            count -= 1
-        lane.ready_bytes -= size - left
-        if taken and taken[-1].offset >= lane.given_out:
-            lane.given_out = taken[-1].offset + 1
+        taken = lane.take(count, size, now_ms, self._expired)
         if self._leases is not None:
             self._leases.begin(taken)
         return taken

@@ -32,16 +32,21 @@ class Settling:
 
     def settle(self, messages: Iterable[Message]) -> None:
         """They are done with. What is not given out is passed over."""
-        last = None
-        for message in messages:
-            lane = message.lane
-            if lane.unsettled.get(message.offset) is message:
-                del lane.unsettled[message.offset]
-                lane.cursor.done.append(message.offset)
-                lane.count -= 1
-                if lane is not last:
-                    last = lane
-                    self._changed(lane)
+        messages = list(messages)
+        if not messages:
+            return
+        lane: QueueLane = messages[0].lane
+        settled = lane.settle(messages)
+        if settled:
+            self._changed(lane)
+        if settled < len(messages):
+            others: dict[QueueLane, list[Message]] = {}
+            for message in messages:
+                if message.lane is not lane:
+                    others.setdefault(message.lane, []).append(message)
+            for other, its_own in others.items():
+                if other.settle(its_own):
+                    self._changed(other)
 
     def requeue(self, messages: Iterable[Message], *, failed: bool = True, delay_ms: int = 0) -> None:
         """Back to their places, to be given out again: at once, or after a delay; given up if that was once too often."""

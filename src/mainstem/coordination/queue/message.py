@@ -6,7 +6,13 @@ for it, and nobody does on the hot path.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+try:
+    import cython
+except ImportError:
+    from mainstem.compiled import Uncompiled as cython  # noqa: N813
 
 if TYPE_CHECKING:
     from typing import Any
@@ -17,7 +23,9 @@ if TYPE_CHECKING:
 class Message:
     """One record, as a queue gives it out."""
 
-    __slots__ = ("deliveries", "expires_ms", "failures", "headers", "key", "lane", "offset", "timestamp_ms", "value")
+    __slots__ = (
+        "deliveries", "expires_ms", "failures", "headers", "holder", "key", "lane", "offset", "timestamp_ms", "value"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -43,6 +51,8 @@ class Message:
         """How often it was given out before. Above 0: it is redelivered."""
         self.failures = 0
         """How often it was given out in vain."""
+        self.holder: object = None
+        """Who has it, where whoever gave it out wants to know."""
 
     def again(self) -> Message:
         """The same message as another object."""
@@ -54,3 +64,29 @@ class Message:
 
     def __repr__(self) -> str:
         return f"<message {self.offset} of log {self.lane.cursor.log}>"
+
+
+def new_messages(
+    lane: Lane[Any],
+    timestamp_ms: int,
+    key: bytes | None,
+    headers: bytes,
+    values: Sequence[bytes | memoryview],
+    expires_ms: int,
+) -> list[Message]:
+    """Messages that differ in their values only; offsets come later."""
+    if not cython.compiled:
+        return [Message(lane, -1, timestamp_ms, key, headers, value, expires_ms) for value in values]
+    made: list[Message] = []
+    for value in values:
+        # Past `__init__`, whose arguments would be packed and unpacked for each.
+        message = Message.__new__(Message)
+        message.lane = lane
+        message.offset = -1
+        message.timestamp_ms = timestamp_ms
+        message.key = key
+        message.headers = headers
+        message.value = value
+        message.expires_ms = expires_ms
+        made.append(message)
+    return made

@@ -1,8 +1,4 @@
-"""Messages as records of a v2 batch, and back.
-
-A record is: length, attributes, two deltas, then what does not depend on where it stands: key, value and headers. That last
-part, the *content*, is encoded once, whatever the number of queues it goes to.
-"""
+"""Messages out of the records of a v2 batch, and their headers; `batch_underway` is the other direction."""
 
 from __future__ import annotations
 
@@ -10,13 +6,12 @@ from typing import TYPE_CHECKING
 
 from mainstem.coordination.queue.message import Message
 from mainstem.wire.errors import MalformedBytes, MalformedRecords
-from mainstem.wire.record_batch import HEADER, HEADER_BYTES, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC, BatchHeader
-from mainstem.wire.record_batch.encoding import NULL_LENGTH, SMALL_VARINT_COUNT, SMALL_VARINTS, seal_batch, varint_bytes
+from mainstem.wire.record_batch import LOG_APPEND_TIME, BatchHeader
+from mainstem.wire.record_batch.encoding import NULL_LENGTH, varint_bytes
 from mainstem.wire.record_batch.record import open_batch
 from mainstem.wire.varint import VARLONG_BITS, continue_varint, decode_varint, encode_varint
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
     from mainstem.coordination.queue.lane import Lane
@@ -28,15 +23,6 @@ TTL_HEADER = b"mainstem-ttl"
 TTL_DIGITS_MAX = 19
 NULL_SIZE = 1
 """Length -1 before zigzag is undone: a value, never a name."""
-
-
-def encode_content(key: bytes | None, headers: bytes, value: bytes | memoryview | None) -> bytes:
-    """Key, value and encoded headers as they stand in a record."""
-    size = -1 if value is None else len(value)
-    value_size = NULL_LENGTH if size < 0 else SMALL_VARINTS[size] if size < SMALL_VARINT_COUNT else varint_bytes(size)
-    if key is None:
-        return b"".join((NULL_LENGTH, value_size, value or b"", headers))
-    return b"".join((varint_bytes(len(key)), key, value_size, value or b"", headers))
 
 
 def encode_headers(headers: Headers) -> bytes:
@@ -85,44 +71,6 @@ def ttl_of(headers: bytes) -> int:
         if name == "mainstem-ttl" and content is not None and content.isdigit() and len(content) < TTL_DIGITS_MAX:
             return int(content)
     return -1
-
-
-class BatchUnderway:
-    """Records of one turn for one log, becoming a batch."""
-
-    __slots__ = ("_body", "count", "lane", "messages", "refers", "size", "timestamp_ms")
-
-    def __init__(self, lane: Lane[Any], timestamp_ms: int) -> None:
-        self.lane = lane
-        self.timestamp_ms = timestamp_ms
-        self.count = 0
-        self.messages: list[Message] | None = []
-        """For the window of the lane; None when it has no room for all."""
-        self.refers: Sequence[tuple[Lane[Any], list[Message] | None]] = ()
-        """Further lanes that get the same records, by reference."""
-        self.size = HEADER_BYTES
-        """Bytes so far."""
-        self._body = bytearray(HEADER_BYTES)
-
-    def add(self, content: bytes) -> None:
-        """One record more, of the batch's time."""
-        count = self.count
-        delta = SMALL_VARINTS[count] if count < SMALL_VARINT_COUNT else varint_bytes(count)
-        size = len(content) + len(delta) + 2
-        self._body += b"".join(
-            (SMALL_VARINTS[size] if size < SMALL_VARINT_COUNT else varint_bytes(size), b"\0\0", delta, content)
-        )
-        self.size += size
-        self.count = count + 1
-
-    def seal(self) -> bytearray:
-        """The batch."""
-        batch, count, time = self._body, self.count, self.timestamp_ms
-        HEADER.pack_into(
-            batch, 0, 0, len(batch) - LOG_OVERHEAD, 0, MAGIC, 0, 0, count - 1, time, time, -1, -1, -1, count
-        )
-        seal_batch(batch)
-        return batch
 
 
 def decode_messages(batch: bytes | memoryview, lane: Lane[Any]) -> list[Message]:

@@ -6,13 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainstem.coordination.cursor import Cursor
+from mainstem.coordination.queue.batch_underway import BatchUnderway, encode_content
 from mainstem.coordination.queue.lane import Lane
 from mainstem.coordination.queue.names import queue_name_of, topic_name_of
 from mainstem.coordination.queue.records import (
-    BatchUnderway,
     decode_headers,
     decode_messages,
-    encode_content,
     encode_headers,
     ttl_of,
 )
@@ -37,6 +36,32 @@ def test_what_is_published_is_a_batch_that_everybody_reads(contents: list[Any], 
     for message, (key, value, headers) in zip(decode_messages(sealed, LANE), contents, strict=True):
         assert (message.key, message.value, message.timestamp_ms) == (key, value, time_ms)
         assert decode_headers(message.headers) == headers
+
+
+@given(
+    st.none() | st.binary(max_size=20),
+    HEADERS,
+    st.lists(st.binary(max_size=300) | st.just(b"x" * 5_000), max_size=200),
+    st.integers(0, 200),
+    st.integers(200, 40_000),
+)
+def test_messages_of_one_kind_become_the_same_batch_at_once(
+    key: bytes | None, headers: Any, values: list[bytes], before: int, bytes_max: int
+) -> None:
+    block = encode_headers(headers)
+    one_by_one, at_once = BatchUnderway(LANE, 5), BatchUnderway(LANE, 5)
+    for _ in range(before):
+        one_by_one.add(b"\1\1\0")
+        at_once.add(b"\1\1\0")
+    end = 0
+    while end < len(values) and one_by_one.size < bytes_max:
+        one_by_one.add(encode_content(key, block, values[end]))
+        end += 1
+    middle = end // 2
+    assert at_once.add_all(key, block, values[:middle], 0, 1 << 30) == middle
+    assert at_once.add_all(key, block, values, middle, bytes_max) == end
+    assert (at_once.count, at_once.size) == (one_by_one.count, one_by_one.size)
+    assert at_once.seal() == one_by_one.seal()
 
 
 @given(st.lists(st.tuples(st.integers(0, 1 << 41), CONTENTS), min_size=1, max_size=10), st.integers(0, 1 << 40))

@@ -32,14 +32,25 @@ class Recorder:
 
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
+        self.runs: list[int] = []
+        """How many messages, or acknowledgements, came at once."""
         self.stops = False
         self.closing: set[int] = set()
 
-    def publish(self, method: bytes, properties: bytes, body: bytes) -> bool:
-        return self._tell("publish", decode_method(method)["routing_key"], properties, body)
+    def publish(self, method: bytes, properties: bytes, bodies: list[bytes]) -> bool:
+        for body in bodies:
+            self._tell("publish", decode_method(method)["routing_key"], properties, body)
+        self.runs.append(len(bodies))
+        return self.stops
 
-    def acknowledge(self, tag: int, bits: int) -> bool:
-        return self._tell("ack", tag, bits)
+    def acknowledge(self, tags: list[int]) -> bool:
+        for tag in tags:
+            self._tell("ack", tag, 0)
+        self.runs.append(len(tags))
+        return self.stops
+
+    def acknowledge_until(self, tag: int) -> bool:
+        return self._tell("ack", tag, 1)
 
     def reject(self, tag: int, bits: int) -> bool:
         return self._tell("reject", tag, bits)
@@ -90,6 +101,19 @@ def read(*pieces: bytes) -> list[tuple[Any, ...]]:
 
 CONVERSATION = (
     message("a", b"one")
+    + message("a", b"two")
+    + message("a", b"three")
+    + message("a", b"seven")
+    + message("a", b"")
+    + message("a", b"seven", channel=2)
+    + message("a", b"eight", channel=2)
+    + message("a", b"nine!", channel=2, delivery_mode=2)
+    + method("basic.ack", delivery_tag=1)
+    + method("basic.ack", delivery_tag=2)
+    + method("basic.ack", 2, delivery_tag=1)
+    + message("a", b"after", channel=2)
+    + method("basic.ack", 2, delivery_tag=2)
+    + message("a", b"again", channel=2)
     + method("basic.ack", delivery_tag=7, multiple=True)
     + message("b", b"x" * 150, delivery_mode=2)
     + HEARTBEAT_FRAME
@@ -102,6 +126,19 @@ CONVERSATION = (
 )
 TOLD = [
     ("publish", "a", b"\0\0", b"one"),
+    ("publish", "a", b"\0\0", b"two"),
+    ("publish", "a", b"\0\0", b"three"),
+    ("publish", "a", b"\0\0", b"seven"),
+    ("publish", "a", b"\0\0", b""),
+    ("publish", "a", b"\0\0", b"seven"),
+    ("publish", "a", b"\0\0", b"eight"),
+    ("publish", "a", b"\x10\0\x02", b"nine!"),
+    ("ack", 1, 0),
+    ("ack", 2, 0),
+    ("ack", 1, 0),
+    ("publish", "a", b"\0\0", b"after"),
+    ("ack", 2, 0),
+    ("publish", "a", b"\0\0", b"again"),
     ("ack", 7, 1),
     ("publish", "b", b"\x10\0\x02", b"x" * 150),
     ("publish", "c", b"\x80\0\x01t", b""),
@@ -124,6 +161,73 @@ def test_every_split_point() -> None:
 
 def test_byte_by_byte() -> None:
     assert read(*(CONVERSATION[i : i + 1] for i in range(len(CONVERSATION)))) == TOLD
+
+
+PARTS = st.one_of(
+    st.builds(
+        message,
+        st.sampled_from("ab"),
+        st.binary(max_size=3) | st.binary(min_size=60, max_size=70),
+        channel=st.integers(1, 2),
+        delivery_mode=st.integers(1, 2),
+    ),
+    st.builds(method, st.just("basic.ack"), st.integers(1, 2), delivery_tag=st.integers(0, 3), multiple=st.booleans()),
+    st.just(HEARTBEAT_FRAME),
+)
+
+
+@given(parts=st.lists(PARTS, max_size=12), data=st.data())
+def test_runs_do_not_change_what_is_told(parts: list[bytes], data: st.DataObject) -> None:
+    whole = b"".join(parts)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=4)))
+    edges = [0, *cuts, len(whole)]
+    alone = [told for part in parts for told in read(part)]
+    assert read(whole) == alone
+    assert read(*(whole[a:b] for a, b in zip(edges, edges[1:], strict=False))) == alone
+
+
+def test_what_is_alike_comes_at_once() -> None:
+    recorder = Recorder()
+    reader = reader_of(recorder)
+    acks = b"".join(method("basic.ack", delivery_tag=tag) for tag in (1, 2, 3))
+    reader.read(message("a", b"1") + message("a", b"22") + message("a", b"33") + message("b", b"4") + acks)
+    assert recorder.runs == [3, 1, 3]
+
+
+def test_what_came_before_something_wrong_counts() -> None:
+    recorder = Recorder()
+    good = message("a", b"1") + message("a", b"2")
+    for bad in (
+        encode_frame(9, 1, b""),
+        message("a", b"3")[:-1] + b"\0",
+        method("basic.ack", delivery_tag=1)[:-1] + b"\0",
+    ):
+        recorder.told.clear()
+        with pytest.raises(ConnectionError_):
+            reader_of(recorder).read(good + bad)
+        assert [told[3] for told in recorder.told] == [b"1", b"2"]
+
+
+def test_a_channel_that_ended_is_not_taken_for_open() -> None:
+    recorder = Recorder()
+    channels: dict[int, Any] = {1: recorder}
+    reader = FrameReader(channels, recorder, MESSAGE_MAX)
+    reader.read(message("a", b"1"))
+    del channels[1]
+    reader.forget(1)
+    recorder.closing = {1}
+    assert reader.read(message("a", b"2")) == len(message("a", b"2"))
+    assert recorder.told == [("publish", "a", b"\0\0", b"1"), ("method", 1, "basic.publish")]
+
+
+def test_reading_stops_behind_a_run() -> None:
+    recorder = Recorder()
+    recorder.stops = True
+    reader = reader_of(recorder)
+    run = message("a", b"1") + message("a", b"2")
+    assert reader.read(run + method("basic.qos", prefetch_count=5)) == len(run)
+    assert reader.stopped
+    assert len(recorder.told) == 2
 
 
 @given(cuts=st.lists(st.integers(0, len(CONVERSATION)), max_size=8))
@@ -157,12 +261,12 @@ def test_reading_stops_when_told_and_goes_on_behind() -> None:
     reader = reader_of(recorder)
     recorder.stops = True
     position = 0
-    for count in range(1, len(TOLD) + 1):
+    while position < len(CONVERSATION):
+        told, runs = len(recorder.told), len(recorder.runs)
         position += reader.read(CONVERSATION[position:])
-        assert len(recorder.told) == count
-        assert reader.stopped is (count < len(TOLD))
+        assert len(recorder.told) == told + (recorder.runs[-1] if len(recorder.runs) > runs else 1)
+        assert reader.stopped == (position < len(CONVERSATION))
     assert recorder.told == TOLD
-    assert position == len(CONVERSATION)
 
 
 def test_a_message_that_is_too_large_is_refused_by_its_header() -> None:

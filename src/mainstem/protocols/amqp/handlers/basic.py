@@ -183,7 +183,7 @@ def _give(channel: Channel, queue: Queue, message: Message, *, no_ack: bool) -> 
     if no_ack:
         connection.queues.settle([message])
     else:
-        channel.unacked[tag] = (channel.getter, message)
+        channel.unacked.add(tag, channel.getter, [message])
         channel.getter.outstanding += 1
     connection.session.say(
         encode_got(channel.number, envelope, message, tag, queue.ready_count, connection.session.payload_bytes_max)
@@ -194,8 +194,7 @@ def recover_async(channel: Channel, method: Method) -> None:
     """basic.recover-async."""
     if not method["requeue"]:
         not_implemented("requeue=false")
-    taken = channel.take(0, multiple=True)
-    channel.carry_out("requeue", taken)
+    channel.carry_out("requeue", channel.unacked.take(channel.unacked.until(0)))
 
 
 def recover(channel: Channel, method: Method) -> None:

@@ -13,9 +13,10 @@ from mainstem.broker.queues import Message
 from mainstem.model.errors import MainstemError, StorageFull
 from mainstem.protocols.amqp.codec.framing import METHOD, encode_content, encode_frame
 from mainstem.protocols.amqp.codec.methods import BY_NAME, Method, encode_method
-from mainstem.protocols.amqp.errors import AmqpError, ChannelError, ConnectionError_, fail, precondition_failed
+from mainstem.protocols.amqp.errors import AmqpError, ChannelError, ConnectionError_, fail
 from mainstem.protocols.amqp.handlers import basic, exchanges, queues, transactions
 from mainstem.protocols.amqp.handlers.publishing import Plan, Publisher
+from mainstem.protocols.amqp.handlers.unacknowledged import Unacknowledged, shares
 
 if TYPE_CHECKING:
     from mainstem.protocols.amqp.handlers.connection import Connection
@@ -24,10 +25,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Handler: TypeAlias = "Callable[[Channel, Method], Coroutine[Any, Any, None] | None]"
-Delivery: TypeAlias = "tuple[ChannelConsumer | Getter, Message]"
-"""A message, and who was given it."""
-Taken: TypeAlias = list[tuple[int, Delivery]]
-"""Deliveries by their tags."""
+Verdict: TypeAlias = tuple[str, list[int], list[Message]]
+"""What is to be done with deliveries, and their tags."""
 
 REPLIES_BYTES_MAX = 8 << 20
 """Direct replies that may wait to be sent; more are dropped, as they are when nobody listens."""
@@ -61,8 +60,7 @@ class Channel:
         self.number = number
         self.consumers: dict[str, ChannelConsumer] = {}
         self.getter = Getter()
-        self.unacked: dict[int, Delivery] = {}
-        """Deliveries that wait for their acknowledgement, by tag, in the order in which they were made."""
+        self.unacked = Unacknowledged()
         self.next_tag = 1
         self.prefetch = 0
         """Of consumers to come."""
@@ -75,7 +73,7 @@ class Channel:
         self.reply_name: str | None = None
         self.reply_tag = ""
         self.publisher = Publisher(self)
-        self.verdicts: list[tuple[str, Taken]] | None = None
+        self.verdicts: list[Verdict] | None = None
         """In a transaction: what tx.commit will settle, with what is to be done."""
         self.is_ended = False
         self._settled: list[Message] = []
@@ -86,10 +84,10 @@ class Channel:
 
     # Frames (codec.framing.ChannelPort) ------------------------------------------------------------------------------
 
-    def publish(self, method: bytes, properties: bytes, body: bytes) -> bool:
-        """A message."""
+    def publish(self, method: bytes, properties: bytes, bodies: list[bytes]) -> bool:
+        """Messages of one kind."""
         try:
-            self.publisher.publish(method, properties, body)
+            self.publisher.publish(method, properties, bodies)
         except AmqpError as error:
             self.fail(error, PUBLISH)
             return True
@@ -101,77 +99,45 @@ class Channel:
         self.fail(ChannelError(406, f"message size {body_bytes} is larger than configured max size {limit}"), PUBLISH)
         return True
 
-    def acknowledge(self, tag: int, bits: int) -> bool:
-        """basic.ack."""
-        entry = self.unacked.pop(tag, None) if not bits & 1 else None
-        if entry is None or self.verdicts is not None:
-            if entry is not None:
-                self.unacked[tag] = entry
-            return self._decide(tag, bool(bits & 1), "settle", ACK)
-        holder = entry[0]
-        self._settled.append(entry[1])
-        holder.outstanding -= 1
-        if not isinstance(holder, Getter):
-            self.outstanding -= 1
-            self._relieved[holder] = None
-        if not self.is_touched:
-            self.is_touched = True
-            self.connection.touched.append(self)
-        return False
+    def acknowledge(self, tags: list[int]) -> bool:
+        """basic.ack of single deliveries."""
+        return self._decide(tags, "settle", ACK)
+
+    def acknowledge_until(self, tag: int) -> bool:
+        """basic.ack of all deliveries up to this one."""
+        return self._decide_until(tag, "settle", ACK)
 
     def reject(self, tag: int, bits: int) -> bool:
         """basic.reject."""
-        return self._decide(tag, False, "requeue" if bits & 1 else "reject", REJECT)
+        return self._decide([tag], "requeue" if bits & 1 else "reject", REJECT)
 
     def nack(self, tag: int, bits: int) -> bool:
         """basic.nack."""
-        return self._decide(tag, bool(bits & 1), "requeue" if bits & 2 else "reject", NACK)
+        verdict = "requeue" if bits & 2 else "reject"
+        return self._decide_until(tag, verdict, NACK) if bits & 1 else self._decide([tag], verdict, NACK)
 
     # Acknowledgements ------------------------------------------------------------------------------------------------
 
-    def _decide(self, tag: int, multiple: bool, verdict: str, method: bytes) -> bool:
-        try:
-            taken = self.take(tag, multiple)
-        except AmqpError as error:
-            self.fail(error, method)
-            return True
+    def _decide_until(self, tag: int, verdict: str, method: bytes) -> bool:
+        return self._decide([tag] if tag and tag not in self.unacked else self.unacked.until(tag), verdict, method)
+
+    def _decide(self, tags: list[int], verdict: str, method: bytes) -> bool:
+        messages = self.unacked.take(tags)
         if self.verdicts is not None:
-            self.verdicts.append((verdict, taken))
+            self.verdicts.append((verdict, tags[: len(messages)], messages))
         else:
-            self.carry_out(verdict, taken)
+            self.carry_out(verdict, messages)
+        if len(messages) < len(tags):
+            self.fail(ChannelError(406, f"unknown delivery tag {tags[len(messages)]}"), method)
+            return True
         return False
 
-    def take(self, tag: int, multiple: bool) -> Taken:
-        """Deliveries that are acknowledged, in the order in which they were made. Raises ChannelError."""
-        unacked = self.unacked
-        if not multiple:
-            entry = unacked.pop(tag, None)
-            if entry is None:
-                precondition_failed(f"unknown delivery tag {tag}")
-            return [(tag, entry)]
-        if tag == 0:
-            taken = list(unacked.items())
-            unacked.clear()
-            return taken
-        if tag not in unacked:
-            precondition_failed(f"unknown delivery tag {tag}")
-        taken = []
-        for known in unacked:
-            if known > tag:
-                break
-            taken.append((known, unacked[known]))
-        for known, _ in taken:
-            del unacked[known]
-        return taken
-
-    def carry_out(self, verdict: str, taken: Taken) -> None:
+    def carry_out(self, verdict: str, messages: list[Message]) -> None:
         """Do with deliveries what was said."""
-        messages = []
-        for _, (holder, message) in taken:
-            messages.append(message)
-            holder.outstanding -= 1
-            if not isinstance(holder, Getter):
-                self.outstanding -= 1
+        for holder, count in shares(messages):
+            holder.outstanding -= count
+            if holder is not self.getter:
+                self.outstanding -= count
                 self._relieved[holder] = None
         if verdict == "settle":
             self._settled += messages
@@ -265,15 +231,15 @@ class Channel:
     def time_passed(self, now: float) -> None:
         """Close the channel when a delivery was not acknowledged in time."""
         runs = self._deliveries
-        if not self.unacked:
+        oldest = self.unacked.oldest()
+        if not oldest:
             runs.clear()
             return
-        oldest = next(iter(self.unacked))
         while len(runs) > 1 and runs[1][0] <= oldest:
             runs.popleft()
         if not runs:
             return
-        holder = self.unacked[oldest][0]
+        holder: Any = self.unacked[oldest].holder
         timeout_ms = (
             self.connection.session.settings.consumer_timeout_ms if isinstance(holder, Getter) else holder.timeout_ms
         )
@@ -364,9 +330,8 @@ class Channel:
         consumers, self.consumers = self.consumers, {}
         for consumer in consumers.values():
             consumer.queue.detach(consumer)
-        given = self.unacked
-        for _, taken in self.verdicts or ():
-            given.update(taken)
-        self.unacked = {}
+        for _, tags, messages in self.verdicts or ():
+            self.unacked.restore(zip(tags, messages, strict=True))
+        given = self.unacked.take_all()
         if given:
-            self.connection.queues.requeue([given[tag][1] for tag in sorted(given)], failed=True)
+            self.connection.queues.requeue(given, failed=True)

@@ -9,6 +9,7 @@ from mainstem.broker.queues import Message, Queue
 from mainstem.protocols.amqp.codec.field_table import Field, Table
 from mainstem.protocols.amqp.codec.framing import METHOD, encode_content, encode_frame
 from mainstem.protocols.amqp.codec.methods import encode_method, encode_short_string
+from mainstem.protocols.amqp.handlers.delivery_frames import DeliveryFrames, Template
 from mainstem.protocols.amqp.mapping.envelope import Envelope, with_headers
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ UNLIMITED = 1_000
 """What a consumer without a prefetch limit may take in one turn."""
 UNACKNOWLEDGED_MAX = 200_000
 """What it may hold in all: unacknowledged messages are kept in memory."""
-TEMPLATES_MAX = 256
 
 _FRAME = struct.Struct(">BHI")
 _TAG = struct.Struct(">Q")
@@ -61,7 +61,7 @@ class ChannelConsumer:
         self._open = channel.connection.node.envelopes.open
         self._is_quorum = queue.properties.kind == "quorum"
         self._tag = encode_short_string(tag)
-        self._templates: dict[tuple[bytes, int, int], tuple[bytes, bytes]] = {}
+        self._frames = DeliveryFrames(self._template, self._encode)
 
     # What queues call
 
@@ -69,29 +69,15 @@ class ChannelConsumer:
         """Send them."""
         channel = self._channel
         tag = channel.next_tag
-        unacked = channel.unacked
-        templates = self._templates
-        pack = _TAG.pack
-        parts: list[bytes | memoryview] = []
-        keep = not self.no_ack
-        for message in messages:
-            value = message.value
-            deliveries = message.deliveries
-            template = templates.get((message.headers, deliveries, len(value))) or self._template(message)
-            if template is None:
-                parts.append(self._encode(message, tag))
-            else:
-                parts += (template[0], pack(tag), template[1], value, b"\xce")
-            if keep:
-                unacked[tag] = (self, message)
-            tag += 1
-        channel.next_tag = tag
-        if keep:
+        frames = self._frames.encode(messages, tag)
+        channel.next_tag = tag + len(messages)
+        if self.no_ack:
+            self._connection.queues.settle(messages)
+        else:
+            channel.unacked.add(tag, self, messages)
             self.outstanding += len(messages)
             channel.delivered(self, len(messages))
-        else:
-            self._connection.queues.settle(messages)
-        self._session.say(b"".join(parts))
+        self._session.say(frames)
         self._connection.said()
         self.adjust()
 
@@ -128,14 +114,14 @@ class ChannelConsumer:
 
     # Frames
 
-    def _template(self, message: Message) -> tuple[bytes, bytes] | None:
-        """What is the same for all messages with these headers and of this size, around the delivery tag and before the body."""
+    def _template(self, message: Message) -> Template | None:
+        """What is the same for all messages with these headers and of this size."""
         size = len(message.value)
         if size > self._session.payload_bytes_max or (self._is_quorum and message.deliveries):
             return None
         envelope = self._open(message)
         number = self._channel.number
-        template = (
+        return (
             self._head(envelope),
             b"".join(
                 (
@@ -147,12 +133,8 @@ class ChannelConsumer:
                     b"\xce" + _FRAME.pack(3, number, size) if size else b"",
                 )
             ),
+            envelope.is_lasting,
         )
-        if envelope.is_lasting:
-            if len(self._templates) >= TEMPLATES_MAX:
-                self._templates.clear()
-            self._templates[message.headers, message.deliveries, size] = template
-        return template
 
     def _head(self, envelope: Envelope) -> bytes:
         length = 4 + len(self._tag) + 9 + len(envelope.address)

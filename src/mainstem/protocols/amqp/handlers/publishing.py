@@ -44,6 +44,7 @@ class Plan:
         "exchange",
         "headers",
         "is_plain",
+        "is_single",
         "key",
         "mandatory",
         "must_last",
@@ -74,6 +75,8 @@ class Plan:
         """Who awaits it as a direct reply."""
         self.is_plain = False
         """Whether it goes to queues, and nowhere else."""
+        self.is_single = False
+        """Whether that is one queue."""
 
 
 class Publisher:
@@ -103,42 +106,58 @@ class Publisher:
         """How many messages wait for their confirm."""
         return self.sequence - self._stored if self.is_confirming else 0
 
-    def publish(self, method: bytes, properties: bytes, body: bytes) -> None:
-        """One message. Raises AmqpError."""
+    def publish(self, method: bytes, properties: bytes, bodies: list[bytes]) -> None:
+        """Messages that have their basic.publish and their properties in common. Raises AmqpError."""
+        plan = self._find_plan(method, properties)
+        if plan.is_single and self.transaction is None:
+            outcome = self._outbox.put_all(plan.queues[0], plan.headers, bodies, plan.key, plan.ttl_ms, plan.priority)
+            if outcome != REFUSED:
+                self._connection.published_bytes += sum(map(len, bodies)) + len(plan.headers) * len(bodies)
+                if self.is_confirming:
+                    self._count(plan, len(bodies))
+                if outcome == HOLD:
+                    self._connection.wait_for_relief()
+                return
+        for body in bodies:
+            if self.transaction is not None:
+                self._remember(plan, body)
+            else:
+                self._publish_one(plan, body)
+
+    def _publish_one(self, plan: Plan, body: bytes) -> None:
+        self._connection.published_bytes += len(body) + len(plan.headers)
+        if plan.is_plain:
+            outcome = self._outbox.put(plan.queues, plan.headers, body, plan.key, plan.ttl_ms, plan.priority)
+        else:
+            outcome = self._publish_specially(plan, body)
+        if self.is_confirming:
+            if outcome == REFUSED:
+                self.sequence += 1
+                self._refuse(self.sequence)
+            else:
+                self._count(plan, 1)
+        if outcome and (outcome == HOLD or self._outbox.is_full):
+            self._connection.wait_for_relief()
+
+    def _count(self, plan: Plan, count: int) -> None:
+        """So many more are to be confirmed."""
+        first = self.sequence + 1
+        self.sequence += count
+        if plan.must_last:
+            self._lasting = self.sequence
+        else:
+            self._early.extend(range(first, first + count))
+        self._channel.touch()
+
+    # Plans -----------------------------------------------------------------------------------------------------------
+
+    def _find_plan(self, method: bytes, properties: bytes) -> Plan:
         connection = self._connection
         generation = connection.queues.generation + connection.router.generation
         if connection.plans_generation != generation:
             connection.plans_generation = generation
             connection.plans.clear()
-            plan = None
-        else:
-            plan = connection.plans.get((method, properties))
-        if plan is None:
-            plan = self._make_plan(method, properties)
-        if self.transaction is not None:
-            self._remember(plan, body)
-            return
-        connection.published_bytes += len(body) + len(plan.headers)
-        if plan.is_plain:
-            outcome = self._outbox.put(
-                plan.queues, plan.headers, body, key=plan.key, ttl_ms=plan.ttl_ms, priority=plan.priority
-            )
-        else:
-            outcome = self._publish_specially(plan, body)
-        if self.is_confirming:
-            self.sequence = sequence = self.sequence + 1
-            if outcome == REFUSED:
-                self._refuse(sequence)
-            elif plan.must_last:
-                self._lasting = sequence
-            else:
-                self._early.append(sequence)
-            if not self._channel.is_touched:
-                self._channel.touch()
-        if outcome and (outcome == HOLD or self._outbox.is_full):
-            connection.wait_for_relief()
-
-    # Plans -----------------------------------------------------------------------------------------------------------
+        return connection.plans.get((method, properties)) or self._make_plan(method, properties)
 
     def _make_plan(self, method: bytes, properties: bytes) -> Plan:
         arguments = decode_method(method)
@@ -221,6 +240,7 @@ class Publisher:
         plan.queues = tuple([queue for queue in found if queue is not None])
         plan.delayed = routed.delayed
         plan.is_plain = bool(plan.queues) and not plan.delayed
+        plan.is_single = plan.is_plain and len(plan.queues) == 1
         plan.must_last = plan.must_last and (
             bool(plan.delayed) or any(queue.properties.is_lasting for queue in plan.queues)
         )

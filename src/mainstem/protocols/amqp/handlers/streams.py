@@ -39,7 +39,7 @@ class StreamConsumer(ChannelConsumer):
         if messages:
             super().deliver(queue, messages)
 
-    def _template(self, message: Message) -> tuple[bytes, bytes] | None:
+    def _template(self, message: Message) -> None:
         return None  # Each message carries its offset.
 
     def _envelope(self, message: Message) -> Envelope:

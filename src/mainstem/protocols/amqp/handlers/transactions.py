@@ -38,8 +38,8 @@ async def commit(channel: Channel, method: Method) -> None:
     def settle() -> None:
         for plan, body in published:
             _publish_elsewhere(channel, plan, body)
-        for verdict, taken in verdicts:
-            channel.carry_out(verdict, taken)
+        for verdict, _, messages in verdicts:
+            channel.carry_out(verdict, messages)
         channel.connection.pass_ended()
 
     refused = await channel.connection.outbox.commit_transaction(puts, settle)
@@ -63,10 +63,8 @@ def rollback(channel: Channel, method: Method) -> None:
     verdicts = channel.verdicts
     if verdicts is None:
         precondition_failed("channel is not transactional")
-    restored = dict(entry for _, taken in verdicts for entry in taken)
-    restored.update(channel.unacked)
-    channel.unacked.clear()
-    channel.unacked.update(sorted(restored.items()))
+    for _, tags, messages in verdicts:
+        channel.unacked.restore(zip(tags, messages, strict=True))
     _begin(channel)
     channel.reply("tx.rollback-ok")
 

@@ -63,7 +63,7 @@ class AmqpSession:
         self.output_bytes = 0
         self._wake = wake
         self._state = State.GREETING
-        self._output: list[bytes] = []
+        self._output: list[bytes | bytearray] = []
         self._closing_channels: set[int] = set()
         self.reader = FrameReader(self.channels, self, settings.message_bytes_max)
         self.reader.payload_bytes_max = FRAME_BYTES_BEFORE_TUNING
@@ -109,7 +109,7 @@ class AmqpSession:
         self._proceed()
         return used
 
-    def take_output(self) -> list[bytes]:
+    def take_output(self) -> list[bytes | bytearray]:
         """Frames, in order."""
         output = self._output
         if output:
@@ -174,7 +174,7 @@ class AmqpSession:
 
     # What the broker side calls --------------------------------------------------------------------------------------
 
-    def say(self, frames: bytes) -> None:
+    def say(self, frames: bytes | bytearray) -> None:
         """Send frames."""
         if self._state is not State.ENDED:
             self._output.append(frames)
