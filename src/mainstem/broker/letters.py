@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from mainstem.broker.queues import Message, Origin, Put, Queue, Queues, decode_headers, decode_origin
 from mainstem.coordination.errors import QueueBusy
-from mainstem.coordination.queue.records import decode_messages
+from mainstem.coordination.queue.stored_messages import decode_messages
 from mainstem.storage.contract import Engine, ReadHint, ReadResult
 from mainstem.wire.record_batch import CONTROL, TRANSACTIONAL, batches_in, read_header
 

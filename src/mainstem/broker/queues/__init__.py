@@ -14,10 +14,10 @@ from mainstem.broker.queues.outbox import HOLD, REFUSED, TAKEN, Outbox, Put
 from mainstem.broker.queues.queue import Queue
 from mainstem.broker.queues.queues import Queues
 from mainstem.broker.queues.streams import StreamStart
+from mainstem.coordination.queue.header_block import decode_headers, encode_headers, ttl_of
 from mainstem.coordination.queue.message import Message
 from mainstem.coordination.queue.names import queue_name_of, topic_name_of
 from mainstem.coordination.queue.properties import DeadLetterTarget, QueueProperties
-from mainstem.coordination.queue.records import decode_headers, encode_headers, ttl_of
 
 __all__ = [
     "HOLD",

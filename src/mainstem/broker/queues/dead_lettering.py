@@ -24,8 +24,8 @@ from mainstem.coordination.queue.deaths import (
     is_cycle,
     with_death,
 )
+from mainstem.coordination.queue.header_block import decode_headers, encode_headers
 from mainstem.coordination.queue.message import Message
-from mainstem.coordination.queue.records import decode_headers, encode_headers
 from mainstem.coordination.routes.errors import UnknownExchange
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from mainstem.broker.queues.keyed import KeyedDealing
 from mainstem.broker.queues.leases import Leases
 from mainstem.coordination.errors import QueueBusy
 from mainstem.coordination.partitioning import partition_of
+from mainstem.coordination.queue.header_block import ttl_of
 from mainstem.coordination.queue.lane import Lane
 from mainstem.coordination.queue.message import Message
 from mainstem.coordination.queue.properties import QueueProperties
-from mainstem.coordination.queue.records import ttl_of
 from mainstem.coordination.queue.window import AT_ONCE
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class Queue:
         if ttl_ms < 0:
             return 0
         self.may_expire = True
-        return now_ms + ttl_ms if ttl_ms else AT_ONCE
+        return min(now_ms + ttl_ms, NO_LIMIT) if ttl_ms else AT_ONCE
 
     # Rules
 

@@ -7,8 +7,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from mainstem.coordination.queue.header_block import ttl_of
 from mainstem.coordination.queue.message import Message
-from mainstem.coordination.queue.records import decode_messages, ttl_of
+from mainstem.coordination.queue.stored_messages import decode_messages
 from mainstem.model.errors import InvalidBatch, MainstemError, OffsetOutOfRange, UnknownLog
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Aborted, Engine, ReadHint, ReadResult
@@ -98,12 +99,14 @@ class Reader:
             ]
         size = 0
         has_ttl, given, counts = queue.has_ttl, lane.given, cursor.counts
+        headers, ttl_ms = b"", -1
         for message in wanted:
             size += len(message.value)
-            if has_ttl or len(message.headers) > 1:
-                ttl_ms = ttl_of(message.headers)
-                if has_ttl or ttl_ms >= 0:
-                    message.expires_ms = queue.expiry(message.timestamp_ms, ttl_ms)
+            if message.headers is not headers:  # often all of them share one block
+                headers = message.headers
+                ttl_ms = ttl_of(headers)
+            if has_ttl or ttl_ms >= 0:
+                message.expires_ms = queue.expiry(message.timestamp_ms, ttl_ms)
             if counts and message.offset in counts:
                 message.deliveries, message.failures = counts[message.offset]
             elif message.offset < given:

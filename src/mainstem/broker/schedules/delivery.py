@@ -12,8 +12,8 @@ from mainstem.broker.queues.outbox import Put
 from mainstem.coordination.catalog import Topic
 from mainstem.coordination.extra import Extra, Share
 from mainstem.coordination.partitioning import partition_of
+from mainstem.coordination.queue.header_block import decode_headers
 from mainstem.coordination.queue.message import Message
-from mainstem.coordination.queue.records import decode_headers
 from mainstem.coordination.routes.errors import UnknownExchange
 from mainstem.coordination.scheduled_record import Letter
 from mainstem.model.errors import MainstemError, StorageFull

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from mainstem.broker.schedules.reading import records_in
-from mainstem.coordination.queue.records import decode_headers
+from mainstem.coordination.queue.header_block import decode_headers
 from mainstem.coordination.schedule import Bucket, ScheduleBook, Span
 from mainstem.coordination.scheduled_record import Letter, decode_letter
 from mainstem.model.errors import UnknownLog

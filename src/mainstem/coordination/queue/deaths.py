@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from mainstem.coordination.queue.records import decode_headers
+from mainstem.coordination.queue.header_block import decode_headers
 
 Reason: TypeAlias = Literal["rejected", "expired", "maxlen", "delivery_limit"]
 DEAD_HEADER, ORIGIN_HEADER, TTL_HEADER = "mainstem-dead", "mainstem-origin", "mainstem-ttl"

@@ -3,7 +3,7 @@
 import pytest
 
 from mainstem.broker.schedules import Place, Search, parse_id
-from mainstem.coordination.queue.records import encode_headers
+from mainstem.coordination.queue.header_block import encode_headers
 from mainstem.coordination.schedule import DAY_MS, HOUR_MS
 from mainstem.coordination.schedule_errors import DueTimeTooFar, NotScheduled
 from mainstem.coordination.scheduled_record import DUE_MS_MAX

@@ -7,17 +7,20 @@ from hypothesis import strategies as st
 
 from mainstem.coordination.cursor import Cursor
 from mainstem.coordination.queue.batch_underway import BatchUnderway, encode_content
-from mainstem.coordination.queue.lane import Lane
-from mainstem.coordination.queue.names import queue_name_of, topic_name_of
-from mainstem.coordination.queue.records import (
+from mainstem.coordination.queue.header_block import (
     decode_headers,
-    decode_messages,
     encode_headers,
     ttl_of,
 )
+from mainstem.coordination.queue.lane import Lane
+from mainstem.coordination.queue.message import Message
+from mainstem.coordination.queue.names import queue_name_of, topic_name_of
+from mainstem.coordination.queue.stored_messages import _decode, decode_messages
 from mainstem.model.errors import InvalidBatch
+from mainstem.wire.errors import MalformedBytes
 from mainstem.wire.record_batch import HEADER_BYTES, Record, check_batch, decode_records, encode_batch
 from mainstem.wire.record_batch.encoding import seal_batch
+from mainstem.wire.record_batch.record import open_batch
 
 LANE: Lane[Any] = Lane(None, 0, Cursor(1, 0), 0)
 HEADERS = st.lists(st.tuples(st.text(max_size=20), st.none() | st.binary(max_size=200)), max_size=5)
@@ -76,6 +79,18 @@ def test_what_others_publish_is_read_the_same(records: list[Any], base: int) -> 
         assert message.headers == encode_headers(record.headers)
 
 
+def facts(message: Message) -> tuple[Any, ...]:
+    return message.offset, message.timestamp_ms, message.key, message.value, message.headers
+
+
+def read_as_python(batch: bytearray) -> list[tuple[Any, ...]] | None:
+    """What is read where nothing is compiled; None: it is refused."""
+    try:
+        return [facts(message) for message in _decode(*open_batch(batch), LANE)]
+    except (IndexError, MalformedBytes, InvalidBatch):
+        return None
+
+
 @given(st.lists(CONTENTS, min_size=1, max_size=4), st.data())
 def test_damaged_records_are_refused_or_read_but_never_worse(contents: list[Any], data: st.DataObject) -> None:
     made = [Record(n, 1, key, value, tuple(headers)) for n, (key, value, headers) in enumerate(contents)]
@@ -83,15 +98,24 @@ def test_damaged_records_are_refused_or_read_but_never_worse(contents: list[Any]
     for _ in range(data.draw(st.integers(1, 4))):
         batch[data.draw(st.integers(HEADER_BYTES, len(batch) - 1))] = data.draw(st.integers(0, 255))
     seal_batch(batch)
+    same = read_as_python(batch)
     try:
         found = decode_messages(batch, LANE)
     except InvalidBatch:
+        assert same is None
         return
+    assert [facts(message) for message in found] == same
     offsets = [message.offset for message in found]
     assert offsets == sorted(set(offsets))
     for message in found:
         decode_headers(message.headers)
         ttl_of(message.headers)
+
+
+def test_times_that_overflow_wrap_as_they_do_everywhere() -> None:
+    for base, times in ((2**63 - 1, (2**63 - 1, 0)), (0, (-(2**63), 2**63 - 1))):
+        batch = encode_batch([Record(n, time, None, b"", ()) for n, time in enumerate(times)], base_timestamp=base)
+        assert [message.timestamp_ms for message in decode_messages(batch, LANE)] == list(times)
 
 
 def test_a_time_to_live_is_a_number_or_nothing() -> None:

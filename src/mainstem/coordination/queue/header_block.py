@@ -1,0 +1,63 @@
+"""The headers of a record, as one block of bytes: what a message carries along and hardly anybody looks into."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mainstem.wire.record_batch.encoding import NULL_LENGTH, varint_bytes
+from mainstem.wire.varint import decode_varint, encode_varint
+
+if TYPE_CHECKING:
+    from mainstem.wire.record_batch import Headers
+
+TTL_HEADER = b"mainstem-ttl"
+"""How long a record may wait in a queue, in ms, as decimal digits."""
+TTL_DIGITS_MAX = 19
+
+
+def encode_headers(headers: Headers) -> bytes:
+    """A block of headers: what `Message.headers` holds."""
+    out = bytearray(varint_bytes(len(headers)))
+    for name, content in headers:
+        text = name.encode()
+        encode_varint(out, len(text))
+        out += text
+        if content is None:
+            out += NULL_LENGTH
+        else:
+            encode_varint(out, len(content))
+            out += content
+    return bytes(out)
+
+
+def decode_headers(block: bytes) -> list[tuple[str, bytes | None]]:
+    """The entries of a block, which was checked when it was read or made here."""
+    count, position = decode_varint(block, 0)
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        size, position = decode_varint(block, position)
+        name = block[position : position + size].decode("utf-8", "replace")
+        position += size
+        size, position = decode_varint(block, position)
+        if size < 0:
+            headers.append((name, None))
+        else:
+            headers.append((name, block[position : position + size]))
+            position += size
+    return headers
+
+
+def add_header(block: bytes, name: str, content: bytes) -> bytes:
+    """The block with this header in place of any of the same name."""
+    kept = [header for header in decode_headers(block) if header[0] != name]
+    return encode_headers([*kept, (name, content)])
+
+
+def ttl_of(headers: bytes) -> int:
+    """What `mainstem-ttl` says; -1: nothing."""
+    if TTL_HEADER not in headers:
+        return -1
+    for name, content in decode_headers(headers):
+        if name == "mainstem-ttl" and content is not None and content.isdigit() and len(content) < TTL_DIGITS_MAX:
+            return int(content)
+    return -1
