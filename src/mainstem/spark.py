@@ -11,8 +11,8 @@ A door to `mainstem.pipelines`, which is where Spark is known.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +22,7 @@ __all__ = [
     "append_to_delta",
     "append_to_table",
     "cluster_settings",
+    "pipeline",
     "read_delta",
     "read_table",
     "reason",
@@ -97,6 +98,16 @@ def read_delta(location: str, *, session: SparkSession | None = None) -> DataFra
     from mainstem.pipelines.tables.delta import read_delta as read
 
     return read(session or _running(), location)
+
+
+def pipeline(**definition: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Marks the function that is a pipeline, with the keys of a definition in YAML: see docs/pipelines.md.
+
+    The function is given the sources and steps that its parameters are named after, and answers what the sinks write.
+    """
+    from mainstem.pipelines.definition.files import declare
+
+    return declare(definition)
 
 
 def cluster_settings() -> dict[str, str]:

@@ -20,6 +20,7 @@
     transactions  batches and offsets that count together
     scram_users, client_quotas, client_metrics   what administrators set for clients
     stages        batches of many tasks that are published together, once
+    pipelines     what Spark is to run, and who runs it
 
 Publishing and reading are the engine's own methods, not wrapped: on the hot path a call costs as much as a check.
 """
@@ -39,6 +40,7 @@ from mainstem.broker.directed_groups import DirectedGroups
 from mainstem.broker.group_configs import GroupConfigs
 from mainstem.broker.groups import Groups
 from mainstem.broker.letters import Letters
+from mainstem.broker.pipelines import Pipelines
 from mainstem.broker.producers import Producers
 from mainstem.broker.queues.queues import Queues
 from mainstem.broker.queues.settings import QueueSettings
@@ -108,6 +110,7 @@ class Broker:
         self.client_quotas = ClientQuotas(engine)
         self.client_metrics = ClientMetrics(engine)
         self.stages = Stages(engine, clock, self.transactions, self.topics.named(), catalog.by_id)
+        self.pipelines = Pipelines(engine, clock)
         self.dialect: Dialect | None = None
         """How the protocol of queues words things, once somebody speaks it."""
         self.publish = engine.commit
@@ -154,6 +157,7 @@ class Broker:
         await broker.client_quotas.load()
         await broker.client_metrics.load()
         await broker.stages.load()
+        await broker.pipelines.load()
         await broker.administration.load()
         await broker.routes.load()
         await broker.queues.load()

@@ -7,6 +7,7 @@ from mainstem.coordination.administration.errors import (
     UnknownNamespace,
     UnknownUser,
 )
+from mainstem.coordination.deployment_errors import BuiltInPipeline, DeploymentError, StaleLease, UnknownPipeline
 from mainstem.coordination.errors import (
     FencedInstance,
     FencedMember,
@@ -77,7 +78,9 @@ from mainstem.coordination.schedule_errors import DueTimeTooFar, InvalidRecurren
 
 __all__ = [
     "AdministrationError",
+    "BuiltInPipeline",
     "DefaultExchange",
+    "DeploymentError",
     "DueTimeTooFar",
     "ExchangeDiffers",
     "ExchangeInUse",
@@ -127,6 +130,7 @@ __all__ = [
     "StagePositionMissed",
     "StaleBatch",
     "StaleGeneration",
+    "StaleLease",
     "StaleMember",
     "StaleProducerEpoch",
     "TooManyStages",
@@ -141,6 +145,7 @@ __all__ = [
     "UnknownGroup",
     "UnknownMember",
     "UnknownNamespace",
+    "UnknownPipeline",
     "UnknownProducer",
     "UnknownQueue",
     "UnknownStage",

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from mainstem.cli.config import config_app
+from mainstem.cli.deployment_commands import pipeline_app
 from mainstem.cli.log_commands import log_app
 from mainstem.cli.serve import serve
 
@@ -22,6 +23,7 @@ app = typer.Typer(
 app.command()(serve)
 app.add_typer(config_app, name="config")
 app.add_typer(log_app, name="log")
+app.add_typer(pipeline_app, name="pipeline")
 
 
 def _print_version(wanted: bool) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from mainstem.cli.settings_options import Advertise, Assignments, Config, DataDir, Listen, fail, resolve_options
 
 
@@ -11,11 +15,16 @@ def serve(
     advertise: Advertise = None,
     config: Config = None,
     assignments: Assignments = None,
+    pipelines: Annotated[
+        bool, typer.Option("--pipelines", help="Run deployed pipelines too; the same as --set pipelines.worker=true.")
+    ] = False,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT.
 
     Prints one line that begins with "ready" when every listener accepts.
     """
+    if pipelines:
+        assignments = [*(assignments or []), "pipelines.worker=true"]
     settings = resolve_options(data_dir, listen, advertise, config, assignments).settings
     # Late, so that a refused setting and the other commands do not wait for the broker to load.
     from mainstem.server.lifecycle import EXIT_FAILED, StartRefused, run

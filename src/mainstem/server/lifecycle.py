@@ -24,6 +24,7 @@ from mainstem.broker.clock import LoopClock
 from mainstem.model.errors import MainstemError
 from mainstem.server.local_storage import LocalStorage, OpenStorage, Storage
 from mainstem.server.operations import Condition, ServerOperations
+from mainstem.server.pipeline_worker import PipelineWorker
 from mainstem.server.registry import REGISTERED, Services
 from mainstem.server.settings import Settings
 from mainstem.storage.contract import Budget
@@ -45,6 +46,7 @@ takes a quarter of a millisecond.
 """
 
 
+HTTP = "http"
 COLLECTOR_THRESHOLDS = (100_000, 50, 50)
 
 
@@ -65,6 +67,9 @@ class Server:
         self._listeners: list[Listener] = []
         self._adapters: dict[str, OpenSession] = {}
         self._broker: Broker | None = None
+        self._pipelines: PipelineWorker | None = None
+        if settings.pipelines.worker:
+            self._pipelines = PipelineWorker(settings.pipelines, settings.storage.data_directory)
         self._stop = asyncio.Event()
         self._stops = 0
         self._failure: BaseException | None = None
@@ -80,8 +85,10 @@ class Server:
             try:
                 await self._connect(storage)
                 await self._listen()
+                self._start_pipelines()
                 await self._stop.wait()
                 if self._failure is None:
+                    await self._stop_pipelines()
                     await self._drain()
             finally:
                 maintenance.cancel()
@@ -97,6 +104,8 @@ class Server:
         self._stops += 1
         self._stop.set()
         if self._stops > 1:
+            if self._pipelines is not None:
+                self._pipelines.kill()
             for listener in self._listeners:
                 listener.close()
 
@@ -107,6 +116,8 @@ class Server:
             self._operations.state = Condition.FAILED
             log.critical("storage failed, the broker ends: %s", error)
             self._stop.set()
+            if self._pipelines is not None:
+                self._pipelines.kill()
             for listener in self._listeners:
                 listener.close()
 
@@ -124,6 +135,7 @@ class Server:
             open_session = functools.partial(self._open_session, name)
             self._listeners += [Listener(name, address, open_session, limits, chunks) for address in addresses]
         self._operations.listeners = self._listeners
+        self._check_pipelines()
 
     def _check(self, name: str, hosts: list[str]) -> None:
         """Refuse what an adapter cannot serve before anything is taken."""
@@ -133,6 +145,22 @@ class Server:
                 check(self._settings.protocols[name], hosts)
             except ValueError as error:
                 raise StartRefused(str(error)) from None
+
+    def _check_pipelines(self) -> None:
+        if self._pipelines is not None:
+            try:
+                self._pipelines.check(self._settings.listen[HTTP])
+            except ValueError as error:
+                raise StartRefused(str(error)) from None
+
+    def _start_pipelines(self) -> None:
+        if self._pipelines is not None and not self._stop.is_set():
+            self._pipelines.start(next(listener.address for listener in self._listeners if listener.name == HTTP))
+
+    async def _stop_pipelines(self) -> None:
+        """While clients are still served: drivers commit what they have under way."""
+        if self._pipelines is not None:
+            await self._pipelines.stop()
 
     def _open_session(self, name: str, wake: Wake, peer: str) -> Session:
         """Adapters come after the listeners, which take their ports before storage is touched."""

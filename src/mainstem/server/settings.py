@@ -15,6 +15,7 @@ import msgspec
 
 from mainstem.broker.queues.settings import QueueSettings
 from mainstem.broker.stages import StageRules
+from mainstem.server.pipeline_worker import PipelineSettings
 from mainstem.server.registry import REGISTERED
 from mainstem.storage.local.settings import EngineSettings
 from mainstem.transport.address import Address
@@ -55,6 +56,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     storage: EngineSettings
     stages: StageRules
     queues: QueueSettings
+    pipelines: PipelineSettings
     protocols: dict[str, msgspec.Struct]
     """The section of each registered protocol, by its name."""
     listen: dict[str, tuple[Address, ...]]
@@ -91,6 +93,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "storage": EngineSettings,
     "stages": StageRules,
     "queues": QueueSettings,
+    "pipelines": PipelineSettings,
     **{name: registration.settings for name, registration in REGISTERED.items()},
 }
 """Structs by the prefix of their keys. A required field is not a setting: the server itself gives its value."""

@@ -155,6 +155,7 @@ def _build(values: Mapping[str, Setting]) -> Settings:
         storage=storage,
         stages=section("stages"),
         queues=section("queues"),
+        pipelines=section("pipelines"),
         protocols={name: section(name) for name in REGISTERED},
         listen={name: values[f"listen.{name}"].value for name in REGISTERED},
         advertise={name: address for name in REGISTERED if (address := values[f"advertise.{name}"].value) is not None},

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from mainstem.pipelines.definition.document import from_values
 from mainstem.pipelines.definition.errors import DefinitionRefused, Place, Problem
 from mainstem.pipelines.definition.parsing import parse, parse_text
-from mainstem.pipelines.definition.pipeline import Pipeline
+from mainstem.pipelines.definition.pipeline import Mode, Pipeline
 
 DECLARED = "__mainstem_pipeline__"
 FUNCTION_STEP = "result"
@@ -45,17 +45,17 @@ def declare(values: dict[str, Any]) -> Callable[[Callable[..., Any]], Callable[.
     return mark
 
 
-def read_pipeline(path: Path) -> Pipeline:
-    """A definition from its file. Raises DefinitionRefused."""
+def read_pipeline(path: Path, mode: Mode | None = None) -> Pipeline:
+    """A definition from its file; `mode` comes before its own. Raises DefinitionRefused."""
     file = str(path)
     if path.suffix == ".py":
-        return _from_python(path)
+        return _from_python(path, mode)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise DefinitionRefused([Problem(Place(file, 1), f"the file cannot be read: {reason}")]) from None
-    return parse_text(text, file)
+    return parse_text(text, file, mode)
 
 
 def load_module(path: Path) -> ModuleType:
@@ -82,7 +82,7 @@ def load_module(path: Path) -> ModuleType:
     return module
 
 
-def _from_python(path: Path) -> Pipeline:
+def _from_python(path: Path, mode: Mode | None) -> Pipeline:
     module = load_module(path)
     declared = [value for value in vars(module).values() if isinstance(getattr(value, DECLARED, None), Declared)]
     if len(declared) != 1:
@@ -92,4 +92,4 @@ def _from_python(path: Path) -> Pipeline:
     values, line = getattr(function, DECLARED)
     steps = {**(values.get("steps") or {}), FUNCTION_STEP: {"python": f":{function.__name__}"}}
     root = from_values({**values, "steps": steps}, Place(str(path), line))
-    return parse(root, {f":{function.__name__}": function})
+    return parse(root, {f":{function.__name__}": function}, mode)

@@ -43,13 +43,16 @@ DEFAULT_START = "earliest"
 T = TypeVar("T")
 
 
-def parse_text(text: str, file: str) -> Pipeline:
+def parse_text(text: str, file: str, mode: Mode | None = None) -> Pipeline:
     """From YAML. Raises DefinitionRefused."""
-    return parse(read_yaml(text, file))
+    return parse(read_yaml(text, file), mode=mode)
 
 
-def parse(root: Node, functions: Mapping[str, Any] | None = None) -> Pipeline:
-    """From a tree, and the functions that a Python file has brought along. Raises DefinitionRefused."""
+def parse(root: Node, functions: Mapping[str, Any] | None = None, mode: Mode | None = None) -> Pipeline:
+    """From a tree, and the functions that a Python file has brought along; `mode` comes before its own.
+
+    Raises DefinitionRefused.
+    """
     problems: list[Problem] = []
     top = Section(root, "a pipeline", problems)
     name = top.text("name", needed=True) or "-"
@@ -57,7 +60,8 @@ def parse(root: Node, functions: Mapping[str, Any] | None = None) -> Pipeline:
         top.problem(
             f"the name {name!r} cannot be: letters, digits, dot, dash and underscore, at most 100", top.place_of("name")
         )
-    mode = Mode(top.choice("mode", [mode.value for mode in Mode], Mode.CONTINUOUS.value))
+    written = Mode(top.choice("mode", [mode.value for mode in Mode], Mode.CONTINUOUS.value))
+    mode = mode or written
     parts = _Parts(problems, mode)
     settings = parts.settings(top.section("settings", "`settings`"))
     sources = parts.named(top, "sources", "source", VIEW_NAME, parts.source)

@@ -19,7 +19,9 @@ class RunContext:
     address: str
     """Of the broker's Kafka listener."""
     home: Path
-    """What relative paths of the definition are relative to."""
+    """What relative paths of data are relative to."""
+    code: Path
+    """Where the Python files are that the definition names."""
     directory: Path
     """Of this pipeline, on this machine: what is kept between runs."""
     checkpoint: str

@@ -93,7 +93,7 @@ class Frames:
         assert step.python is not None
         if step.python not in self._functions:
             file, _, name = step.python.rpartition(":")
-            module = load_module(self._context.home / file)
+            module = load_module(self._context.code / file)
             function = getattr(module, name, None)
             if not callable(function):
                 raise DefinitionRefused([Problem(step.place, f"{file} has no function {name!r}")])

@@ -56,6 +56,10 @@ class RunProgress:
         """The progress of one sink."""
         return self.sinks.setdefault(sink, SinkProgress(sink))
 
+    def count(self) -> int:
+        """Grows with every micro-batch."""
+        return sum(sink.batches for sink in list(self.sinks.values()))
+
     def note(self, sink: str, told: Mapping[str, Any]) -> list[BrokenRule]:
         """Takes in the JSON of a micro-batch; answers the rules that it broke."""
         now = self.of(sink)

@@ -35,6 +35,8 @@ LOOK_S = 5.0
 """How long is waited for events before the queries themselves are looked at."""
 BATCH_PATIENCE_S = 60.0
 """How long a micro-batch under way may take when the run is stopped."""
+BEGIN_PATIENCE_S = 30.0
+"""How long a query may take to find its sources before the next one is started all the same."""
 STEP_S = 0.05
 
 logger = logging.getLogger(__name__)
@@ -97,12 +99,21 @@ class PipelineRun:
                 with told_at(sink.place):
                     query = open_sink(sink, self._context).start(_counted(frame, sink))
                 queries[str(query.id)] = sink, query
+                self._wait_begun(query)
             self._watch.on_start()
             self._follow(queries)
         finally:
             for _, query in queries.values():
                 self._end(query)
             streams.removeListener(self._listener)
+
+    def _wait_begun(self, query: StreamingQuery) -> None:
+        """One after the other: each start runs several processes, and Spark gives them ten seconds to come up."""
+        deadline = time.monotonic() + BEGIN_PATIENCE_S
+        while query.isActive and not self._is_stopping.is_set() and time.monotonic() < deadline:
+            if not str(query.status["message"]).startswith("Initializing"):
+                return
+            time.sleep(STEP_S)
 
     def _follow(self, queries: dict[str, tuple[Sink, StreamingQuery]]) -> None:
         running = set(queries)

@@ -25,7 +25,7 @@ _RUNTIME = re.compile(r"== SQL(?: of [^(\n]*)? \(line (\d+), position \d+\) ==\n
 _PYTHON = re.compile(r'File "([^"]+)", line (\d+), in [^\n]+')
 _LAST_LINE = re.compile(r"^((?:\w+\.)*\w*(?:Error|Exception|Interrupt|Warning)\b[^\n]*)", re.MULTILINE)
 _WRAPPERS = frozenset({"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "FOREACH_USER_FUNCTION_ERROR"})
-_TAIL = re.compile(r"\s*(?:SQLSTATE: \w+)?(?:; line \d+ pos \d+)?;?\s*$")
+_TAIL = re.compile(r"\s*(?:SQLSTATE: \w+)?(?:(?:; line \d+ pos \d+)|(?: \(line \d+, pos \d+\)))?;?\s*$")
 SENTENCE_MAX = 2_000
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,11 +52,14 @@ def open_context(
     pipeline: Pipeline,
     *,
     home: Path,
+    code: Path | None = None,
     address: str | None = None,
     master: str | None = None,
     data_dir: str | None = None,
 ) -> RunContext:
     """Starts Spark, or takes the session that runs. Raises kinds of MainstemError."""
+    # Its lines are stacks of Java's in JSON, of what is told in a sentence anyway.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     settings = pipeline.settings
     chosen = master or settings.master or settings.spark.get("spark.master")
     is_local = (chosen or os.environ.get("MASTER") or "local").startswith("local")
@@ -79,7 +83,8 @@ def open_context(
         session=session,
         pipeline=pipeline,
         address=address or settings.address or ADDRESS_DEFAULT,
-        home=home,
+        home=home.absolute(),
+        code=(code or home).absolute(),
         directory=directory,
         checkpoint=where,
     )

@@ -15,6 +15,7 @@ from mainstem.protocols.http.handlers.loop_delay import LoopDelay
 from mainstem.protocols.http.handlers.measurements import MeasurementHandlers
 from mainstem.protocols.http.handlers.node import NodeHandlers
 from mainstem.protocols.http.handlers.operations import Operations, OperationsHandlers
+from mainstem.protocols.http.handlers.pipelines import PipelineHandlers
 from mainstem.protocols.http.handlers.queues import QueueHandlers
 from mainstem.protocols.http.handlers.routes import Routes, Spawn
 from mainstem.protocols.http.handlers.schedules import ScheduleHandlers
@@ -59,6 +60,7 @@ class HttpAdapter:
             *StageHandlers(broker).routes(),
             *QueueHandlers(broker, meter).routes(),
             *ScheduleHandlers(broker).routes(),
+            *PipelineHandlers(broker).routes(),
         ]
         node.announce(self.routes)
         check = HostCheck(self._listening, lambda: self._operations.advertised().get(NAME, []))

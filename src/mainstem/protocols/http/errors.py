@@ -10,6 +10,7 @@ HttpError
 |-- about stages                    InvalidStage 400, UnknownStage 404, IncompleteStage, StaleBatch, RefusedBatch 409
 |-- about schedules and queues      InvalidSchedule 400, NotScheduled, UnknownQueue, UnknownMessage, UnknownRedrive 404,
 |                                   QueueBusy 409
+|-- about pipelines                 InvalidPipeline 400, UnknownPipeline 404, BuiltInPipeline, StaleLease 409
 `-- about us                        InternalError, DiskFailure 500; StorageFull, Overloaded, Unavailable 503
 
 A name, once given, stays: programs compare it. It becomes the `type` of an RFC 9457 problem, the first line of the class's
@@ -33,6 +34,7 @@ from mainstem.wire.http.errors import (
 __all__ = [
     "TYPE_PREFIX",
     "BodyTooLarge",
+    "BuiltInPipeline",
     "DiskFailure",
     "HeadTooLarge",
     "HttpError",
@@ -41,6 +43,7 @@ __all__ = [
     "InvalidContent",
     "InvalidParameter",
     "InvalidPartitionCount",
+    "InvalidPipeline",
     "InvalidRequest",
     "InvalidSchedule",
     "InvalidTopicName",
@@ -51,6 +54,7 @@ __all__ = [
     "Overloaded",
     "QueueBusy",
     "RequestTimeout",
+    "StaleLease",
     "StorageFull",
     "TopicExists",
     "Unavailable",
@@ -58,6 +62,7 @@ __all__ = [
     "UnknownMessage",
     "UnknownPartition",
     "UnknownPath",
+    "UnknownPipeline",
     "UnknownQueue",
     "UnknownRedrive",
     "UnknownTopic",
@@ -286,6 +291,37 @@ class QueueBusy(HttpError):
 
     status = 409
     name = "queue-busy"
+
+
+# About pipelines
+
+
+class InvalidPipeline(HttpError):
+    """The name, the definition or a file of it cannot be kept."""
+
+    status = 400
+    name = "invalid-pipeline"
+
+
+class UnknownPipeline(HttpError):
+    """There is no such pipeline."""
+
+    status = 404
+    name = "unknown-pipeline"
+
+
+class BuiltInPipeline(HttpError):
+    """The pipeline is the broker's own."""
+
+    status = 409
+    name = "built-in-pipeline"
+
+
+class StaleLease(HttpError):
+    """The pipeline is another worker's by now: whoever reports must stop."""
+
+    status = 409
+    name = "stale-lease"
 
 
 # About us

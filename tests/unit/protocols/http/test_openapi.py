@@ -79,7 +79,23 @@ async def test_every_route_answers_as_described(client: Client) -> None:
     daily = {"target": {"exchange": "x"}, "cron": "@daily"}
     await client.ask("PUT", "/v1/recurrences/r", daily)
     await client.ask("POST", "/v1/queues/q/redrive", {"limit": 1, "origin": "nowhere"})
+    deployed = {"definition": "name: p"}
+    beat = {"incarnation": "i", "room": 9}
+    await client.ask("PUT", "/v1/pipelines/p", deployed)
+    orders = (await client.ask("POST", "/v1/workers/w/beat", beat)).json()
+    epoch = orders["pipelines"][0]["epoch"]
     asked = {
+        ("PUT", "/v1/pipelines/{name}"): [
+            ("/v1/pipelines/p", deployed),
+            ("/v1/pipelines/new", deployed),
+            ("/v1/pipelines/new", {"definition": "", "files": {"../x": ""}}),
+        ],
+        ("POST", "/v1/pipelines/{name}/progress"): [
+            ("/v1/pipelines/p/progress", {"epoch": epoch, "run": "r", "sinks": [{"sink": "s", "rows_in": 1}]}),
+            ("/v1/pipelines/p/progress", {"epoch": epoch + 1, "run": "r"}),
+            ("/v1/pipelines/nobody/progress", {"epoch": epoch, "run": "r"}),
+        ],
+        ("POST", "/v1/workers/{worker}/beat"): [("/v1/workers/w/beat", beat), ("/v1/workers/w/beat", {})],
         ("GET", "/v1/topics/{name}/partitions/{partition}"): [
             ("/v1/topics/t/partitions/0", None),
             ("/v1/topics/t/partitions/0?offset=0", None),
@@ -136,7 +152,9 @@ async def test_every_route_answers_as_described(client: Client) -> None:
     }
     routes = sorted(client.routes, key=lambda route: route.method == "DELETE")
     for route in routes:
-        name = {"groups": "g", "queues": "q"}.get(route.path.split("/")[2] if route.path.count("/") > 1 else "", "t")
+        name = {"groups": "g", "queues": "q", "pipelines": "p"}.get(
+            route.path.split("/")[2] if route.path.count("/") > 1 else "", "t"
+        )
         usual = [(route.path.replace("{name}", name), None), (route.path.replace("{name}", "nobody"), None)]
         statuses = []
         for path, content in asked.get((route.method, route.path), usual):

@@ -20,6 +20,7 @@ from mainstem.protocols.http.handlers.group_lag import GroupLag, TotalLag
 from mainstem.protocols.http.handlers.loop_delay import LoopDelay
 from mainstem.protocols.http.handlers.operations import Operations
 from mainstem.protocols.http.handlers.pace import Pace
+from mainstem.protocols.http.handlers.pipeline_measurements import pipeline_families
 from mainstem.protocols.http.handlers.routes import Call, Route, Text
 from mainstem.protocols.http.mapping.group_documents import group_names, group_of
 from mainstem.wire.http.messages import TEXT
@@ -87,6 +88,9 @@ class MeasurementHandlers:
             yield family
         for family in self._schedules():
             yield family
+        for family in pipeline_families(self._broker):
+            yield family
+            await pace.step()
 
     async def _topics(self, pace: Pace) -> AsyncIterator[Metric]:
         topics = list(self._broker.topics.by_id.values())

@@ -1,0 +1,191 @@
+"""`mainstem pipeline deploy` and what follows: pipelines that are kept running, through the broker's HTTP listener."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import logging
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+from urllib.parse import urlencode
+
+import typer
+
+from mainstem.cli.pipeline_commands import EXIT_FAILED, File, check_spark, pipeline_app, read_definition
+from mainstem.cli.settings_options import EXIT_REFUSED, fail
+from mainstem.model.errors import MainstemError
+from mainstem.sdk.http_api import ADDRESS_DEFAULT, ask, path_of
+
+__all__ = ["pipeline_app"]
+
+PAGE = 1_000
+FOLLOW_S = 1.0
+ROOM_DEFAULT = 20
+
+Http: TypeAlias = Annotated[str, typer.Option("--http", metavar="HOST:PORT", help="The broker's HTTP listener.")]
+Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="The name of a pipeline.")]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@pipeline_app.command()
+def deploy(file: File, http: Http = ADDRESS_DEFAULT) -> None:
+    """Give a pipeline to the broker, which keeps it running; one of its name goes on as this one."""
+    found = read_definition(file)
+    path = Path(file)
+    files = {}
+    for name in found.python_files():
+        try:
+            files[name] = (path.parent / name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            fail([f"{name} cannot be read: {error}"], EXIT_REFUSED)
+    wish = {"definition": path.read_text(encoding="utf-8"), "file": path.name, "files": files}
+    answer = _ask(http, "PUT", path_of("v1", "pipelines", found.name), wish)
+    print(f"Pipeline {found.name} is deployed, revision {answer['revision']}: {answer['state']}.")
+
+
+@pipeline_app.command("list")
+def list_pipelines(
+    http: Http = ADDRESS_DEFAULT,
+    everything: Annotated[bool, typer.Option("--all", help="The broker's own pipelines too.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what is deployed, and how it is getting on."""
+    query: dict[str, Any] = {"limit": PAGE} | ({"all": "true"} if everything else {})
+    found: list[dict[str, Any]] = []
+    following: str | None = f"/v1/pipelines?{urlencode(query)}"
+    while following:
+        page = _ask(http, "GET", following)
+        found += page["pipelines"]
+        following = page["next"]
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return
+    for one in found:
+        print(_line(one))
+
+
+@pipeline_app.command()
+def status(name: Name, http: Http = ADDRESS_DEFAULT, as_json: Json = False) -> None:
+    """Show one pipeline: its state, restarts, last error and progress."""
+    found = _ask(http, "GET", path_of("v1", "pipelines", name))
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return
+    print(_line(found))
+    for label, value in (
+        ("deployed", _moment(found["deployed_ms"])),
+        ("state since", _moment(found["changed_ms"])),
+        ("worker", found["worker"] or "none"),
+        ("restarts", found["restarts"]),
+        ("error", found["error"] or "none"),
+        ("last progress", _moment(found["progress_ms"])),
+    ):
+        print(f"  {label:<14} {value}")
+    for sink in found["sinks"]:
+        print(
+            f"  sink {sink['sink']}: {sink['rows_in']:,} rows in, {sink['rows_out']:,} out, batch {sink['batch']} "
+            f"in {sink['batch_ms'] / 1000:.1f} s, lag {sink['lag']:,}, state {sink['state_rows']:,} rows"
+        )
+    for rule, rows in found["broken"].items():
+        print(f"  rule {rule}: {rows:,} rows broke it")
+
+
+@pipeline_app.command()
+def logs(
+    name: Name,
+    http: Http = ADDRESS_DEFAULT,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+) -> None:
+    """Print the newest of what a pipeline's driver has written."""
+    position = 0
+    while True:
+        found = _ask(http, "GET", f"{path_of('v1', 'pipelines', name, 'log')}?after={position}")
+        sys.stdout.write(found["text"])
+        sys.stdout.flush()
+        position = found["end"]
+        if not follow:
+            return
+        time.sleep(FOLLOW_S)
+
+
+@pipeline_app.command()
+def pause(name: Name, http: Http = ADDRESS_DEFAULT) -> None:
+    """End a pipeline's driver after its micro-batch, until it is resumed."""
+    _wish(http, name, "pause")
+
+
+@pipeline_app.command()
+def resume(name: Name, http: Http = ADDRESS_DEFAULT) -> None:
+    """Run a pipeline again, from where it was."""
+    _wish(http, name, "resume")
+
+
+@pipeline_app.command()
+def stop(name: Name, http: Http = ADDRESS_DEFAULT) -> None:
+    """End a pipeline's driver after its micro-batch, until it is resumed or deployed again."""
+    _wish(http, name, "stop")
+
+
+@pipeline_app.command()
+def remove(name: Name, http: Http = ADDRESS_DEFAULT) -> None:
+    """End a pipeline and forget it, with its checkpoints; what it wrote stays."""
+    _ask(http, "DELETE", path_of("v1", "pipelines", name))
+    print(f"Pipeline {name} is removed.")
+
+
+@pipeline_app.command()
+def worker(
+    http: Http = ADDRESS_DEFAULT,
+    data_dir: Annotated[
+        str, typer.Option("--data-dir", metavar="DIR", help="Where checkpoints and logs are kept, below pipelines/.")
+    ] = "mainstem-data",
+    room: Annotated[
+        int, typer.Option("--room", metavar="N", min=1, max=1000, help="How many pipelines it runs at most.")
+    ] = ROOM_DEFAULT,
+    supervised: Annotated[
+        bool, typer.Option("--supervised", help="End when standard input does; used by `serve --pipelines`.")
+    ] = False,
+) -> None:
+    """Keep deployed pipelines running, each in a driver of its own, until SIGTERM or SIGINT."""
+    check_spark()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    from mainstem.pipelines.worker.supervisor import Supervisor
+    from mainstem.pipelines.worker.workplace import Workplace
+
+    workplace = Workplace(Path(data_dir).expanduser())
+    try:
+        with workplace.held():
+            Supervisor(workplace, http, room=room, is_supervised=supervised).run()
+    except MainstemError as error:
+        fail(str(error).splitlines(), EXIT_FAILED)
+
+
+def _wish(http: str, name: str, wish: str) -> None:
+    found = _ask(http, "POST", path_of("v1", "pipelines", name, wish))
+    print(f"Pipeline {name}: {found['state']}.")
+
+
+def _ask(http: str, method: str, path: str, content: dict[str, Any] | None = None) -> Any:
+    try:
+        return ask(http, method, path, content)
+    except MainstemError as error:
+        fail([str(error)], EXIT_FAILED)
+
+
+def _line(found: dict[str, Any]) -> str:
+    lag = sum(sink["lag"] for sink in found["sinks"])
+    rate = sum(sink["rows_in_per_s"] for sink in found["sinks"])
+    text = f"{found['name']}  {found['state']}  revision {found['revision']}"
+    if found["origin"] != "deployed":
+        text += f"  ({found['origin']})"
+    if found["sinks"]:
+        text += f"  lag {lag:,}  {rate:,.0f} rows/s in"
+    return f"{text}  {found['error']}" if found["error"] else text
+
+
+def _moment(ms: int) -> str:
+    if not ms:
+        return "never"
+    return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC).isoformat(timespec="seconds")
