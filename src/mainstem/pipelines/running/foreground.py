@@ -13,7 +13,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from mainstem.pipelines.definition.broker_check import check_topics
 from mainstem.pipelines.definition.pipeline import Pipeline
+from mainstem.pipelines.options import ADDRESS_DEFAULT
 from mainstem.pipelines.running.lines import Lines
 from mainstem.pipelines.running.progress import BrokenRule, RunProgress, SinkProgress
 from mainstem.pipelines.running.run import PipelineRun, Watch
@@ -27,6 +29,7 @@ def run_here(
 ) -> RunProgress:
     """Until it is done or stopped. Raises kinds of MainstemError."""
     with locked(pipeline_directory(pipeline.name, data_dir)):
+        check_topics(pipeline, address or pipeline.settings.address or ADDRESS_DEFAULT)
         logger.info("Spark is started for pipeline %s", pipeline.name)
         context = open_context(pipeline, home=home, address=address, master=master, data_dir=data_dir)
         lines = Lines(pipeline)

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mainstem.model.errors import MainstemError
+from mainstem.pipelines.definition.broker_check import check_topics
 from mainstem.pipelines.definition.files import read_pipeline
 from mainstem.pipelines.definition.pipeline import Mode, Pipeline
 from mainstem.pipelines.running.lines import Lines
@@ -71,12 +72,14 @@ def _run(pipeline: Pipeline, options: argparse.Namespace, status: Status) -> Non
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     reporter = Reporter(options.http, options.name, options.epoch)
+    address = pipeline.settings.address or options.address
+    check_topics(pipeline, address)
     output = Path(options.data_dir) / "output" / pipeline.name
     context = open_context(
         pipeline,
         home=output,
         code=options.definition.parent,
-        address=pipeline.settings.address or options.address,
+        address=address,
         data_dir=options.data_dir,
     )
     lines = Lines(pipeline)

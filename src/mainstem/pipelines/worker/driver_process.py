@@ -104,9 +104,10 @@ class DriverProcess:
         self._begun_s = time.monotonic()
         self._kill_at_s = float("inf")
 
-    def put_off(self) -> None:
+    def put_off(self, error: str) -> None:
         """It cannot begin now."""
-        self._start_at_s = time.monotonic() + FIRST_PAUSE_S
+        self.error = error
+        self._fail()
 
     def stop(self) -> None:
         """Ask it to end after the micro-batch under way."""
@@ -165,15 +166,17 @@ class DriverProcess:
         if status == 0 and "finished" in self._said:
             self.condition, self.error = "finished", ""
             return
-        now = time.monotonic()
-        if now - self._begun_s > HEALTHY_AFTER_S:
+        if time.monotonic() - self._begun_s > HEALTHY_AFTER_S:
             self._pause_s = FIRST_PAUSE_S
         if "failed" not in self._said:
             how = f"by signal {-status}" if status < 0 else f"with status {status}"
             self.error = f"The driver ended {how}; its log has more."
+        self._fail()
+
+    def _fail(self) -> None:
         self.condition = "failed"
         self.restarts += 1
-        self._start_at_s = now + self._pause_s
+        self._start_at_s = time.monotonic() + self._pause_s
         self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
 
 

@@ -209,8 +209,8 @@ class Supervisor:
             kafka = self._kafka_address()
             definition = self._workplace.prepare(order.name, order.identity, order.file, order.definition, order.files)
         except (MainstemError, OSError) as error:
-            logger.warning("pipeline %s cannot be started now: %s", order.name, error)
-            driver.put_off()
+            driver.put_off(str(error))
+            self._tell(driver)
             return
         driver.start(
             definition,
@@ -230,7 +230,7 @@ class Supervisor:
         logger.info("pipeline %s is started, revision %d", order.name, order.revision)
 
     def _kafka_address(self) -> str:
-        answer = ask(self._http, "GET", "/readyz", timeout_s=BEAT_TIMEOUT_S)
+        answer = ask(self._http, "GET", "/v1/node", timeout_s=BEAT_TIMEOUT_S)
         addresses = (answer.get("advertised") or {}).get("kafka")
         if not addresses:
             raise ClientError(
