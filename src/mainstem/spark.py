@@ -27,7 +27,9 @@ __all__ = [
     "read_table",
     "reason",
     "session",
+    "settle",
     "table",
+    "with_origin",
 ]
 
 
@@ -116,6 +118,23 @@ def cluster_settings() -> dict[str, str]:
     from mainstem.pipelines.shipping import shipping_settings
 
     return shipping_settings()
+
+
+def settle(rows: DataFrame, *, address: str | None = None, name: str = "settle") -> None:
+    """Say of acquired rows what is to become of them, within foreachBatch; the others of the batch are accepted.
+
+    Columns: `_receipt` as the source gave it, `_verdict` (retry, reject, or null for accept), and where wanted `_reason` and
+    `_retryAfterMs`. Several calls for one batch need a name each.
+    """
+    writer = rows.write.format("mainstem").mode("append").option("settle", "true").option("sinkId", name)
+    (writer if address is None else writer.option("address", address)).save()
+
+
+def with_origin(letters: DataFrame) -> DataFrame:
+    """Dead letters, read with `includeHeaders`, with a column `origin`: reason, queue, offset, deliveries, error, and more."""
+    from mainstem.pipelines.dead_letter_columns import with_origin as decode
+
+    return decode(letters)
 
 
 def reason(error: BaseException) -> str:

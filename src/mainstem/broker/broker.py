@@ -19,6 +19,7 @@
     recurrences   records that are published again and again
     transactions  batches and offsets that count together
     scram_users, client_quotas, client_metrics   what administrators set for clients
+    acquisitions  records that queries of Spark have taken, until they say what became of them
     stages        batches of many tasks that are published together, once
     pipelines     what Spark is to run, and who runs it
 
@@ -30,6 +31,7 @@ from __future__ import annotations
 import base64
 import os
 
+from mainstem.broker.acquisitions import Acquisitions
 from mainstem.broker.administration import Access, Administration, Namespaces, Parameters, Policies
 from mainstem.broker.client_metrics import ClientMetrics
 from mainstem.broker.client_quotas import ClientQuotas
@@ -109,7 +111,8 @@ class Broker:
         self.scram_users = ScramUsers(engine)
         self.client_quotas = ClientQuotas(engine)
         self.client_metrics = ClientMetrics(engine)
-        self.stages = Stages(engine, clock, self.transactions, self.topics.named(), catalog.by_id)
+        self.acquisitions = Acquisitions(engine, clock, self.topics, self.share_groups, self.dead_letters, self.queues)
+        self.stages = Stages(engine, clock, self.transactions, self.topics.named(), catalog.by_id, self.acquisitions)
         self.pipelines = Pipelines(engine, clock)
         self.dialect: Dialect | None = None
         """How the protocol of queues words things, once somebody speaks it."""
@@ -161,6 +164,7 @@ class Broker:
         await broker.administration.load()
         await broker.routes.load()
         await broker.queues.load()
+        await broker.acquisitions.load()
         await broker.schedules.load()
         await broker.recurrences.load()
         return broker

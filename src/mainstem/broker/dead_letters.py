@@ -6,7 +6,7 @@ The headers are those of KIP-1191, so that one set of tools reads the dead lette
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from mainstem.broker.clock import Clock
@@ -41,6 +41,16 @@ class LetterRules(NamedTuple):
     """Of one that is created."""
 
 
+class Condemned(NamedTuple):
+    """A record that is given up, and what is known of it."""
+
+    offset: int
+    why: Spent
+    deliveries: int
+    failures: int
+    error: str
+
+
 class _Refused(Exception):
     """The topic must not get dead letters."""
 
@@ -61,32 +71,38 @@ class DeadLetters:
 
     async def write(self, name: str, cursor: Cursor, spent: Mapping[int, Spent]) -> list[Append]:
         """One batch for each, to be committed with the settling of it; none where no topic was named, or it may not be."""
+        condemned = [
+            Condemned(offset, why, *cursor.counts.get(offset, Counts()), MESSAGES[why])
+            for offset, why in sorted(spent.items())
+        ]
+        return await self.write_condemned(name, cursor.log, condemned)
+
+    async def write_condemned(self, name: str, number: int, condemned: Sequence[Condemned]) -> list[Append]:
+        """The same, of records of a log."""
         rules = self._rules(name)
-        if not rules.dead_letters:
+        if not rules.dead_letters or not condemned:
             return []
         try:
             target = await self._target(rules.dead_letters)
         except (_Refused, MainstemError) as error:
-            log.warning("group %s: %d dead letters are lost: %s", name, len(spent), error)
+            log.warning("group %s: %d dead letters are lost: %s", name, len(condemned), error)
             return []
-        origin = self._topics.origin(cursor.log)
+        origin = self._topics.origin(number)
         source, partition = ("", 0) if origin is None else (origin[0].name, origin[1])
         destination = target.logs[partition % len(target.logs)]
         appends = []
-        for offset, why in sorted(spent.items()):
+        for one in condemned:
             facts = {
                 "topic": source,
                 "partition": str(partition),
-                "offset": str(offset),
+                "offset": str(one.offset),
                 "group": name,
-                "delivery.count": str(cursor.counts.get(offset, Counts()).deliveries),
-                "message": MESSAGES[why],
+                "delivery.count": str(one.deliveries),
+                "message": one.error,
             }
             headers = [(f"__dlq.errors.{fact}", value.encode()) for fact, value in facts.items()]
-            headers.append(
-                (ORIGIN_HEADER, encode_facts(self._origin_of(name, (source, partition), cursor, offset, why)))
-            )
-            key, value = await self._content(cursor.log, offset) if rules.copies_dead else (None, None)
+            headers.append((ORIGIN_HEADER, encode_facts(self._origin_of(name, (source, partition), one))))
+            key, value = await self._content(number, one.offset) if rules.copies_dead else (None, None)
             record = Record(0, self._clock.now_ms(), key, value, headers)
             appends.append(Append(destination, encode_batch([record])))
         return appends
@@ -107,14 +123,13 @@ class DeadLetters:
             raise _Refused(f"{ENABLED} of {name} is not true")
         return topic
 
-    def _origin_of(self, name: str, place: tuple[str, int], cursor: Cursor, offset: int, why: Spent) -> Origin:
+    def _origin_of(self, name: str, place: tuple[str, int], one: Condemned) -> Origin:
         """The facts that every dead letter has; of a record that was not read its own time is not known."""
         topic, partition = place
-        deliveries, failures = cursor.counts.get(offset, Counts())
-        reason: Reason = "rejected" if why is Spent.REJECTED else "delivery_limit"
+        reason: Reason = "rejected" if one.why is Spent.REJECTED else "delivery_limit"
         now_ms = self._clock.now_ms()
         return Origin(
-            reason, "default", name, topic, partition, offset, -1, now_ms, deliveries, failures, MESSAGES[why]
+            reason, "default", name, topic, partition, one.offset, -1, now_ms, one.deliveries, one.failures, one.error
         )
 
     async def _content(self, number: int, offset: int) -> tuple[bytes | None, bytes | None]:

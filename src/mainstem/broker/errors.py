@@ -9,6 +9,8 @@ from mainstem.coordination.administration.errors import (
 )
 from mainstem.coordination.deployment_errors import BuiltInPipeline, DeploymentError, StaleLease, UnknownPipeline
 from mainstem.coordination.errors import (
+    AcquisitionError,
+    AcquisitionReleased,
     FencedInstance,
     FencedMember,
     FencedProducer,
@@ -33,6 +35,7 @@ from mainstem.coordination.errors import (
     InvalidTopicName,
     InvalidTransactionState,
     InvalidTransactionTimeout,
+    InvalidVerdict,
     MemberIdRequired,
     NotLeased,
     OffsetNoteTooLarge,
@@ -49,11 +52,13 @@ from mainstem.coordination.errors import (
     StaleGeneration,
     StaleMember,
     StaleProducerEpoch,
+    TooManyAcquisitions,
     TooManyStages,
     TopicError,
     TopicExists,
     TransactionError,
     TransactionUnderWay,
+    UnknownAcquisition,
     UnknownAssignor,
     UnknownGroup,
     UnknownMember,
@@ -62,6 +67,7 @@ from mainstem.coordination.errors import (
     UnknownStage,
     UnknownTopic,
     UnknownTransaction,
+    UnsuitableSource,
 )
 from mainstem.coordination.routes.errors import (
     DefaultExchange,
@@ -77,6 +83,8 @@ from mainstem.coordination.routes.errors import (
 from mainstem.coordination.schedule_errors import DueTimeTooFar, InvalidRecurrence, NotScheduled, ScheduleError
 
 __all__ = [
+    "AcquisitionError",
+    "AcquisitionReleased",
     "AdministrationError",
     "BuiltInPipeline",
     "DefaultExchange",
@@ -112,6 +120,7 @@ __all__ = [
     "InvalidTopicName",
     "InvalidTransactionState",
     "InvalidTransactionTimeout",
+    "InvalidVerdict",
     "MemberIdRequired",
     "NotLeased",
     "NotScheduled",
@@ -133,11 +142,13 @@ __all__ = [
     "StaleLease",
     "StaleMember",
     "StaleProducerEpoch",
+    "TooManyAcquisitions",
     "TooManyStages",
     "TopicError",
     "TopicExists",
     "TransactionError",
     "TransactionUnderWay",
+    "UnknownAcquisition",
     "UnknownAssignor",
     "UnknownEntry",
     "UnknownExchange",
@@ -152,4 +163,5 @@ __all__ = [
     "UnknownTopic",
     "UnknownTransaction",
     "UnknownUser",
+    "UnsuitableSource",
 ]

@@ -76,7 +76,8 @@ class Letters:
                         continue
                     looked_at += 1
                     if wanted(message):
-                        found.append(Found(message, message.offset in lane.unsettled))
+                        is_out = message.offset in lane.unsettled or message.offset in lane.held
+                        found.append(Found(message, is_out))
                         if len(found) == limit:
                             return FoundPage(found, Where(lane.number, message.offset))
                 position = max(position + 1, result.next_offset)

@@ -35,6 +35,8 @@ class ShareGroups(GroupRegistry[ShareGroup]):
         self._topology = topology
         self.configs = configs
         self.subscriptions = subscriptions
+        self.is_held: Callable[[str], bool] = lambda name: False
+        """Whether records of a group are held by somebody who is no member; acquisitions set it."""
 
     async def load(self, logs: Container[int]) -> None:
         """Take back what is stored, but for logs that are gone."""
@@ -58,11 +60,17 @@ class ShareGroups(GroupRegistry[ShareGroup]):
             group.stored_epoch = epoch
         return told
 
-    async def open(self, name: str, log: int) -> None:
-        """Begin to read a log where the group's setting says, unless it is read already. Raises UnknownGroup."""
+    async def ensure(self, name: str) -> None:
+        """See to it that there is such a group, with members or without."""
+        if name not in self:
+            group = self._hold(self._create(name))
+            await self._engine.alter((), group.decide_epoch())
+
+    async def open(self, name: str, log: int, place: Place | None = None) -> None:
+        """Begin to read a log there, or where the group's setting says, unless it is read already. Raises UnknownGroup."""
         self.get(name)
         if log not in self.subscriptions.cursors(name):
-            await self.subscriptions.open(name, log, self._beginning(name))
+            await self.subscriptions.open(name, log, place or self._beginning(name))
 
     async def delete(self, name: str) -> None:
         """Remove a group that has no members. Raises UnknownGroup, GroupNotEmpty."""
@@ -74,6 +82,8 @@ class ShareGroups(GroupRegistry[ShareGroup]):
         """Raises UnknownGroup, GroupNotEmpty."""
         if self.get(name).members:
             raise GroupNotEmpty(f"{name} has members")
+        if self.is_held(name):
+            raise GroupNotEmpty(f"records of {name} are acquired: `mainstem queue acquisitions` names them")
 
     # -----------------------------------------------------------------------------------------------------------------
 

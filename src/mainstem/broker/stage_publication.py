@@ -18,12 +18,12 @@ from uuid import UUID
 import msgspec
 
 from mainstem.broker.topics import Topic
-from mainstem.broker.transactions import Identity, Transactions
+from mainstem.broker.transactions import CommitBy, Identity, Transactions
 from mainstem.coordination.errors import UnknownTopic
 from mainstem.coordination.stages import Stage
 from mainstem.model.errors import CommitTooLarge, CorruptData, MainstemError, UnknownLog
 from mainstem.model.staging import SinkKey
-from mainstem.storage.contract import Append, Commit, Engine, LogChange, Mutation, ReadHint
+from mainstem.storage.contract import Append, Commit, CommitResult, Engine, LogChange, Mutation, ReadHint
 from mainstem.wire.record_batch import (
     HEADER,
     Record,
@@ -102,34 +102,45 @@ class Publication:
         self._topics = topics
 
     async def publish(
-        self, sink: SinkKey, stages: Mapping[Stage, int], ending: Ending, stored_bytes: int, now_ms: int
+        self,
+        sink: SinkKey,
+        stages: Mapping[Stage, int],
+        ending: Ending,
+        stored_bytes: int,
+        now_ms: int,
+        commit_by: CommitBy | None = None,
     ) -> Copied:
-        """Publish stages, each up to its end, together with what ends them."""
+        """Publish stages, each up to its end, together with what ends them, and with what `commit_by` adds to that."""
+        commit_by = commit_by or self._commit_alone
         try:
             if stored_bytes <= PUBLISH_BYTES_MAX:
                 with contextlib.suppress(CommitTooLarge):  # an operator may have set a smaller limit
-                    return await self._at_once(stages, ending, now_ms)
-            return await self._in_parts(sink, stages, ending, now_ms)
+                    return await self._at_once(stages, ending, now_ms, commit_by)
+            return await self._in_parts(sink, stages, ending, now_ms, commit_by)
         except UnknownLog:
             raise UnknownTopic("a topic that rows are meant for was deleted while they were published") from None
 
-    async def _at_once(self, stages: Mapping[Stage, int], ending: Ending, now_ms: int) -> Copied:
+    async def _at_once(self, stages: Mapping[Stage, int], ending: Ending, now_ms: int, commit_by: CommitBy) -> Copied:
         appends: list[Append] = []
         records = size = 0
         async for staged in self._read(stages, now_ms):
             appends.append(Append(staged.log, memoryview(staged.batch)))
             records += staged.records
             size += len(staged.batch)
-        await self._commit(Commit(appends, state=ending.state, changes=ending.logs))
+        await self._commit(Commit(appends, state=ending.state, changes=ending.logs), commit_by)
         return Copied(records, size)
 
-    async def _in_parts(self, sink: SinkKey, stages: Mapping[Stage, int], ending: Ending, now_ms: int) -> Copied:
+    async def _in_parts(
+        self, sink: SinkKey, stages: Mapping[Stage, int], ending: Ending, now_ms: int, commit_by: CommitBy
+    ) -> Copied:
         name = f"{TRANSACTION_PREFIX}{sink.query}/{sink.sink}"
         identity = await self._transactions.begin(name, TRANSACTION_MS_MAX, None)
         try:
             copied = await self._copy(name, identity, stages, now_ms)
             beside = Commit(state=ending.state, changes=ending.logs)
-            await self._transactions.end(name, identity, commit=True, raises_epoch=False, beside=beside)
+            await self._transactions.end(
+                name, identity, commit=True, raises_epoch=False, beside=beside, commit_by=commit_by
+            )
         except MainstemError:
             # If even this is refused, the next attempt to publish begins with it, and so does time.
             with contextlib.suppress(MainstemError):
@@ -159,11 +170,15 @@ class Publication:
     async def _copy_part(self, name: str, identity: Identity, appends: Sequence[Append]) -> None:
         admitted = [self._transactions.admit(name, identity, append, implicitly=True) for append in appends]
         part = Commit(appends, state=[mutation for commit in admitted for mutation in commit.state])
-        await self._commit(part)
+        await self._commit(part, self._commit_alone)
         self._transactions.confirm(name, part)
 
-    async def _commit(self, commit: Commit) -> None:
+    async def _commit_alone(self, commit: Commit) -> CommitResult:
         (result,) = await self._engine.commit([commit])
+        return result
+
+    async def _commit(self, commit: Commit, commit_by: CommitBy) -> None:
+        result = await commit_by(commit)
         if isinstance(result, MainstemError):
             raise result
 

@@ -11,11 +11,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, TypeAlias
 from uuid import UUID
 
 import msgspec
 
+from mainstem.broker.acquisitions import Acquisitions, Reading, Ruled
 from mainstem.broker.clock import Clock, Timer
 from mainstem.broker.stage_publication import (
     TRANSACTION_PREFIX,
@@ -24,7 +25,7 @@ from mainstem.broker.stage_publication import (
     encode_label,
 )
 from mainstem.broker.topics import Topic
-from mainstem.broker.transactions import Transactions
+from mainstem.broker.transactions import CommitBy, Transactions
 from mainstem.coordination.errors import (
     IncompleteStage,
     InvalidStagedBatch,
@@ -67,6 +68,9 @@ GIVEN_UP_MAX = 10_000
 EXPIRY_CHECKS = 10
 """How often, within the time after which a stage expires, it is looked at."""
 
+Verdicts: TypeAlias = Mapping[str, Sequence[Ruled]]
+"""What is to become of single records that the batch has read, by acquisition."""
+
 
 class StageRules(msgspec.Struct, frozen=True, kw_only=True):
     """What stages may cost; the server offers each as `stages.<name>`."""
@@ -104,6 +108,7 @@ class Stages:
         transactions: Transactions,
         topics: Mapping[str, Topic],
         by_id: Mapping[UUID, Topic],
+        acquisitions: Acquisitions,
     ) -> None:
         self._engine = engine
         self._now_ms = clock.now_ms
@@ -111,6 +116,7 @@ class Stages:
         self._transactions = transactions
         self._topics = topics
         self._publication = Publication(engine, transactions, by_id)
+        self._acquisitions = acquisitions
         self._table = StageTable()
         self._rules = StageRules()
         self._leaving: set[Stage] = set()
@@ -218,10 +224,19 @@ class Stages:
 
     # Ends
 
-    async def publish(self, sink: SinkKey, batch: int, ends: Mapping[StageKey, int], *, lasting: bool) -> Published:
+    async def publish(
+        self,
+        sink: SinkKey,
+        batch: int,
+        ends: Mapping[StageKey, int],
+        *,
+        lasting: bool,
+        verdicts: Verdicts | None = None,
+    ) -> Published:
         """Publish the stages of a batch, each up to its end, unless that has happened; see `coordination.stages`.
 
-        Raises kinds of StageError, UnknownTopic, and what the log refuses.
+        With verdicts, what the batch has acquired is settled by the same commit: accepted, but for what they say otherwise.
+        Raises kinds of StageError and AcquisitionError, UnknownTopic, and what the log refuses.
         """
         self._check(sink, batch, ends)
         async with self._turn(sink):
@@ -238,9 +253,18 @@ class Stages:
                 gone = self._table.decide_drop(leaving)
                 published = self._table.decide_published(sink, batch, now_ms, lasting=lasting)
                 ending = Ending(gone.logs, [*gone.state, *published])
-                copied = await self._publication.publish(sink, stages, ending, stored_bytes, now_ms)
+                async with self._settling(sink, batch, verdicts) as commit_by:
+                    copied = await self._publication.publish(sink, stages, ending, stored_bytes, now_ms, commit_by)
                 self._replay(ending.state)
             return Published(False, *copied)
+
+    @contextlib.asynccontextmanager
+    async def _settling(self, sink: SinkKey, batch: int, verdicts: Verdicts | None) -> AsyncIterator[CommitBy | None]:
+        if verdicts is None:
+            yield None
+            return
+        async with self._acquisitions.settling(Reading(sink.query, batch), verdicts) as settlement:
+            yield None if settlement is None else settlement.commit
 
     async def abort(self, keys: Iterable[StageKey]) -> int:
         """Drop stages; those that are gone already are not missed. Answers how many there were."""

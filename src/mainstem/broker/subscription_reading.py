@@ -8,6 +8,8 @@ from mainstem.coordination.subscription import Cursor, Leased, Limits
 from mainstem.storage.contract import Buffer, ReadResult
 from mainstem.wire.record_batch import BatchHeader, batches_in, read_header
 
+RECORDS_IN_STRETCH_MAX = 1 << 62
+
 
 class Wish(NamedTuple):
     """How much somebody wants of one log."""
@@ -56,6 +58,27 @@ def lease_from(
                 taken.batches.append(view[position : position + size])
                 given = taken.records
     return taken
+
+
+def hold_from(cursor: Cursor, result: ReadResult, room: int, deliveries_max: int, until: int | None) -> list[Leased]:
+    """Give out what is free and committed in these batches, below an offset; what never counts is skipped for good."""
+    given: list[Leased] = []
+    for buffer in result.batches:
+        for position, _ in batches_in(buffer):
+            header = read_header(buffer, position)
+            first, last = header.base_offset, header.last_offset
+            if until is not None:
+                last = min(last, until - 1)
+            if room <= 0 or first > last or header.base_offset >= result.stable:
+                return given
+            if _is_void(header, result, committed_only=True):
+                cursor.skip(first, last)
+                continue
+            more = cursor.hold(first, last, room, deliveries_max)
+            room -= sum(end - begin + 1 for begin, end, _ in more)
+            if more:
+                _add(given, more, RECORDS_IN_STRETCH_MAX)
+    return given
 
 
 def _add(leased: list[Leased], more: list[Leased], stretch: int) -> None:

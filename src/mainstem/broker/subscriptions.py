@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from mainstem.broker.alarm import Alarm
 from mainstem.broker.clock import Clock
 from mainstem.broker.dead_letters import DeadLetters, Rules
-from mainstem.broker.subscription_reading import Available, Taken, Wish, lease_from, measure
+from mainstem.broker.subscription_reading import Available, Taken, Wish, hold_from, lease_from, measure
 from mainstem.broker.subscription_wait import Wait
 from mainstem.coordination.errors import NotLeased
-from mainstem.coordination.subscription import Cursor, Limits, Ruling, Verdict, replay_cursors
+from mainstem.coordination.subscription import Cursor, Leased, Limits, Ruling, Verdict, replay_cursors
 from mainstem.coordination.subscription_entries import INDEX_SCOPE, scope_of
 from mainstem.model.errors import MainstemError, OffsetOutOfRange, PeerError
-from mainstem.storage.contract import Append, Commit, Edge, Engine, Mutation, Place
+from mainstem.storage.contract import Append, Commit, Edge, Engine, Mutation, Place, ReadHint
 
 __all__ = ["Cursor", "Limits", "Ruling", "Subscriptions", "Taken", "Verdict", "Wish"]
 
@@ -23,6 +23,12 @@ log = logging.getLogger(__name__)
 
 READS_MAX = 8
 """Reads that one question may cost where all that is found is taken already."""
+HOLD_BYTES = 4 << 20
+"""What is looked at at a time by somebody who takes much."""
+
+
+def _nothing(_name: str) -> None:
+    pass
 
 
 class _Held:
@@ -52,6 +58,8 @@ class Subscriptions:
         self._letters = letters
         self._held: dict[str, _Held] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self.on_reload: Callable[[str], None] = _nothing
+        """Called when the cursors of a subscription are as they are stored: whoever holds records says so again."""
 
     async def load(self) -> dict[str, bytes]:
         """Take back what is stored; answers what the index says of each."""
@@ -150,6 +158,50 @@ class Subscriptions:
             offset = cursor.first_free(result.next_offset)
         return Taken([], [])
 
+    async def hold(self, name: str, number: int, records_max: int, until: int | None) -> list[Leased]:
+        """Give out what is free and committed, up to an offset, to somebody who keeps account of it himself.
+
+        Raises kinds of MainstemError.
+        """
+        held = self._hold(name)
+        cursor = held.cursors.get(number)
+        if cursor is None:  # forgotten meanwhile
+            return []
+        deliveries_max = self._rules(name).limits.deliveries_max
+        given: list[Leased] = []
+        room = records_max
+        offset = cursor.first_free()
+        while room > 0 and (until is None or offset < until):
+            try:
+                result = await self._engine.read(number, offset, HOLD_BYTES, ReadHint.CATCH_UP)
+            except OffsetOutOfRange as error:
+                if offset >= error.start:
+                    break
+                cursor.raise_floor(error.start)
+                offset = cursor.first_free()
+                continue
+            if held.cursors.get(number) is not cursor:
+                return []  # with the cursor went what it had given out
+            more = hold_from(cursor, result, room, deliveries_max, until)
+            given += more
+            room -= sum(last - first + 1 for first, last, _ in more)
+            if result.next_offset <= offset or result.next_offset >= result.stable:
+                break
+            offset = cursor.first_free(result.next_offset)
+        if cursor.spent:
+            await self._store(held, [number])
+        return given
+
+    def wake(self, name: str) -> None:
+        """Something may be free."""
+        held = self._held.get(name)
+        if held is not None:
+            held.wake()
+
+    async def reload(self, name: str) -> None:
+        """Back to what is stored: a commit that others have made of our changes was refused."""
+        await self._reload(self._hold(name))
+
     # Settling
 
     async def rule(self, name: str, owner: str, rulings: Mapping[int, Sequence[Ruling]]) -> dict[int, MainstemError]:
@@ -235,6 +287,7 @@ class Subscriptions:
         """Back to what is stored, without leases."""
         entries = (await self._engine.load(scope_of(held.name))).entries
         held.cursors = replay_cursors(entries.items())
+        self.on_reload(held.name)
         held.wake()
 
     async def _store(self, held: _Held, logs: Iterable[int]) -> None:

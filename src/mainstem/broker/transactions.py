@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -40,9 +40,9 @@ from mainstem.coordination.transaction_entries import (
 )
 from mainstem.model.errors import MainstemError, UnknownLog
 from mainstem.storage import engine_scopes as scopes
-from mainstem.storage.contract import Append, Commit, Engine, Mutation
+from mainstem.storage.contract import Append, Commit, CommitResult, Engine, Mutation
 
-__all__ = ["Identity", "NamePattern", "Transaction", "TransactionRules", "TransactionState", "Transactions"]
+__all__ = ["CommitBy", "Identity", "NamePattern", "Transaction", "TransactionRules", "TransactionState", "Transactions"]
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +54,8 @@ DELETED_LOG_ATTEMPTS = 3
 Offsets: TypeAlias = Mapping[TopicPlace, CommittedOffset]
 Decide: TypeAlias = Callable[[Collection[int]], Transition]
 """The end of a transaction, given which of its logs are gone."""
+CommitBy: TypeAlias = Callable[[Commit], Awaitable[CommitResult]]
+"""Makes a commit, with more in it than it was given."""
 
 
 class TransactionRules(msgspec.Struct, frozen=True):
@@ -209,18 +211,27 @@ class Transactions:
                 self._with_offsets.add(name)
 
     async def end(
-        self, name: str, identity: Identity, *, commit: bool, raises_epoch: bool, beside: Commit | None = None
+        self,
+        name: str,
+        identity: Identity,
+        *,
+        commit: bool,
+        raises_epoch: bool,
+        beside: Commit | None = None,
+        commit_by: CommitBy | None = None,
     ) -> Identity:
         """Commit or abort; answers who writes next. The same again, when the answer was lost, changes nothing.
 
-        State and changes of `beside` become durable with it.
+        State and changes of `beside` become durable with it; `commit_by` may add more, and makes the commit then.
         """
         async with self._turn(name) as held:
             transaction = held.transaction
             if transaction.is_repeated(identity, commit=commit, raises_epoch=raises_epoch):
                 assert transaction.entry is not None
                 return transaction.entry.identity
-            return await self._finish(transaction, commit=commit, raises_epoch=raises_epoch, beside=beside)
+            return await self._finish(
+                transaction, commit=commit, raises_epoch=raises_epoch, beside=beside, commit_by=commit_by
+            )
 
     async def abort_in(self, log: int, identity: Identity) -> None:
         """An administrator ends what a producer left open in a log: the transaction as a whole, as nothing lies between.
@@ -275,7 +286,13 @@ class Transactions:
             self._arm(held)
 
     async def _finish(
-        self, transaction: Transaction, *, commit: bool, raises_epoch: bool, beside: Commit | None = None
+        self,
+        transaction: Transaction,
+        *,
+        commit: bool,
+        raises_epoch: bool,
+        beside: Commit | None = None,
+        commit_by: CommitBy | None = None,
     ) -> Identity:
         new = await self._producers.new_id() if raises_epoch and transaction.needs_producer() else NO_PRODUCER
 
@@ -284,7 +301,7 @@ class Transactions:
                 commit=commit, raises_epoch=raises_epoch, new_producer=new, now_ms=self._now_ms(), gone=gone
             )
 
-        return await self._end(transaction, decide, _by_group(transaction) if commit else None, beside)
+        return await self._end(transaction, decide, _by_group(transaction) if commit else None, beside, commit_by)
 
     async def _end(
         self,
@@ -292,6 +309,7 @@ class Transactions:
         decide: Decide,
         offsets: Mapping[str, Offsets] | None = None,
         beside: Commit | None = None,
+        commit_by: CommitBy | None = None,
     ) -> Identity:
         """One commit: markers, offsets of groups, state, and what is to happen beside it."""
         committed = {group: GroupRecord(group).decide_commit(of_group) for group, of_group in (offsets or {}).items()}
@@ -299,7 +317,8 @@ class Transactions:
         try:
             beside = beside or Commit()
             offsets_state = [m for mutations in committed.values() for m in mutations]
-            ending = await self._commit(decide, Commit(state=[*offsets_state, *beside.state], changes=beside.changes))
+            whole = Commit(state=[*offsets_state, *beside.state], changes=beside.changes)
+            ending = await self._commit(decide, whole, commit_by or self._commit_alone)
             for mutation in ending.state:
                 transaction.replay(mutation)
             self._with_offsets.discard(transaction.name)
@@ -309,13 +328,17 @@ class Transactions:
             self._groups.confirm(group, mutations)
         return ending.entry.identity
 
-    async def _commit(self, decide: Decide, beside: Commit) -> Transition:
+    async def _commit_alone(self, commit: Commit) -> CommitResult:
+        (result,) = await self._engine.commit([commit])
+        return result
+
+    async def _commit(self, decide: Decide, beside: Commit, commit_by: CommitBy) -> Transition:
         gone: set[int] = set()
         attempt = 0
         while True:
             ending = decide(gone)
             whole = Commit(ending.appends, state=[*ending.state, *beside.state], changes=beside.changes)
-            (result,) = await self._engine.commit([whole])
+            result = await commit_by(whole)
             if not isinstance(result, MainstemError):
                 return ending
             attempt += 1

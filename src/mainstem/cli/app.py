@@ -10,6 +10,7 @@ import typer
 from mainstem.cli.config import config_app
 from mainstem.cli.deployment_commands import pipeline_app
 from mainstem.cli.log_commands import log_app
+from mainstem.cli.queue_commands import queue_app
 from mainstem.cli.serve import serve
 
 app = typer.Typer(
@@ -24,6 +25,7 @@ app.command()(serve)
 app.add_typer(config_app, name="config")
 app.add_typer(log_app, name="log")
 app.add_typer(pipeline_app, name="pipeline")
+app.add_typer(queue_app, name="queue")
 
 
 def _print_version(wanted: bool) -> None:

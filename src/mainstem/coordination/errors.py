@@ -21,11 +21,15 @@ PeerError
 |   |-- InvalidTransactionState, TransactionUnderWay
 |   |-- UnknownTransaction
 |   `-- InvalidTransactionTimeout
-`-- StageError
-    |-- UnknownStage, StagePositionMissed
-    |-- IncompleteStage, StaleBatch
-    `-- InvalidStagedBatch
-TooManyStages is a kind of Overloaded.
+|-- StageError
+|   |-- UnknownStage, StagePositionMissed
+|   |-- IncompleteStage, StaleBatch
+|   `-- InvalidStagedBatch
+`-- AcquisitionError
+    |-- UnknownAcquisition, AcquisitionReleased
+    |-- InvalidVerdict
+    `-- UnsuitableSource
+TooManyStages and TooManyAcquisitions are kinds of Overloaded.
 """
 
 from mainstem.model.errors import Overloaded, PeerError
@@ -251,3 +255,27 @@ class StaleBatch(StageError):
 
 class TooManyStages(Overloaded):
     """More stages are open than is allowed."""
+
+
+class AcquisitionError(PeerError):
+    """Something about an acquisition cannot be."""
+
+
+class UnknownAcquisition(AcquisitionError):
+    """No such acquisition: it was never pinned and has expired, or its query has gone on."""
+
+
+class AcquisitionReleased(AcquisitionError):
+    """Somebody has released it: its records are free for others."""
+
+
+class InvalidVerdict(AcquisitionError):
+    """A verdict on a record that the acquisition does not hold, or a second one."""
+
+
+class UnsuitableSource(AcquisitionError):
+    """A queue whose messages cannot be acquired: a stream, or one that serves in an order of its own."""
+
+
+class TooManyAcquisitions(Overloaded):
+    """More acquisitions are open than is allowed."""

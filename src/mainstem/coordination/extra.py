@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from mainstem.model.errors import MainstemError
-from mainstem.storage.contract import Append, Mutation
+from mainstem.storage.contract import Append, LogChange, Mutation
 
 
 class Share(NamedTuple):
@@ -14,6 +14,7 @@ class Share(NamedTuple):
 
     appends: Sequence[Append] = ()
     state: Sequence[Mutation] = ()
+    changes: Sequence[LogChange] = ()
 
 
 class Extra(Protocol):

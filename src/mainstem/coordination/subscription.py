@@ -103,9 +103,15 @@ class Cursor(cursors.Cursor):
 
     def lease(self, owner: str, first: int, last: int, room: int, limits: Limits, now_ms: int) -> list[Leased]:
         """Lease what is free in a stretch, as far as there is room. What was tried too often is spent instead."""
-        given: list[Leased] = []
+        given = self.hold(first, last, min(room, limits.leases_max - len(self.leases)), limits.deliveries_max)
         lease = Lease(owner, now_ms + limits.lease_ms)
-        room = min(room, limits.leases_max - len(self.leases))
+        for begin, end, _ in given:
+            self.leases.update(dict.fromkeys(range(begin, end + 1), lease))
+        return given
+
+    def hold(self, first: int, last: int, room: int, deliveries_max: int) -> list[Leased]:
+        """Give out what is free in a stretch, as far as there is room, to somebody who keeps account of it himself."""
+        given: list[Leased] = []
         offset = self.first_free(first)
         while offset <= last and room > 0:
             begin = end = offset
@@ -114,18 +120,28 @@ class Cursor(cursors.Cursor):
                 end = self._unbroken(offset, min(last, offset + room - 1))
             self._take(begin, end)
             deliveries = 1 if counts is None else counts.deliveries + 1
-            if deliveries > limits.deliveries_max:
+            if deliveries > deliveries_max:
                 self._spend(offset, Spent.EXHAUSTED)
             else:
                 room -= end - begin + 1
-                for leased in range(begin, end + 1):
-                    self.leases[leased] = lease
                 if given and given[-1].last == begin - 1 and given[-1].deliveries == deliveries:
                     given[-1] = given[-1]._replace(last=end)
                 else:
                     given.append(Leased(begin, end, deliveries))
             offset = self.first_free(end + 1)
         return given
+
+    def hold_again(self, first: int, last: int) -> None:
+        """What was given out by `hold` before a restart still is; stretches come in the order of their offsets."""
+        first = max(first, self.floor)
+        if first <= last:
+            self._take(first, last)
+
+    def free(self, first: int, last: int) -> None:
+        """What `hold` gave out may be given out again."""
+        first = max(first, self.floor)
+        if first <= last:
+            self._returned.add(first, last)
 
     def skip(self, first: int, last: int) -> None:
         """There is nothing to give out in this stretch. Stored with the next change: it can be found out again."""

@@ -76,6 +76,11 @@ class PagedOffsets:
                 return page << PAGE_BITS | int(bitmap[rank])
         return None
 
+    def below(self, offset: int) -> list[int]:
+        """All of the set that are below an offset, in their order."""
+        found = [page << PAGE_BITS | low for page in sorted(self.pages) for low in self.pages[page]]
+        return found[: bisect.bisect_left(found, offset)]
+
     def drop_below(self, offset: int) -> list[int]:
         """Let all below go; answers the pages that went whole."""
         whole = [page for page in self.pages if page < offset >> PAGE_BITS]

@@ -30,24 +30,44 @@ class DefaultSource(DataSource):
 
     def schema(self) -> StructType | str:
         """The columns of a read without a schema of the user's."""
+        if self._is_of_queue:
+            from mainstem.pipelines.queue_columns import queue_schema
+
+            return queue_schema(self.options)
         from mainstem.pipelines.source import source_schema
 
         return source_schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read."""
+        if self._is_of_queue:
+            from mainstem.pipelines.queue_options import refuse_batch_read
+
+            refuse_batch_read()
         from mainstem.pipelines.source import TopicReader
 
         return TopicReader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """A streaming read."""
+        if self._is_of_queue:
+            from mainstem.pipelines.queue_stream import QueueStreamReader
+
+            return QueueStreamReader(self.options, schema)
         from mainstem.pipelines.stream_source import TopicStreamReader
 
         return TopicStreamReader(self.options, schema)
 
+    @property
+    def _is_of_queue(self) -> bool:
+        return "subscription" in {name.lower() for name in self.options}
+
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """A batch write: all rows or none."""
+        if "settle" in {name.lower() for name in self.options}:
+            from mainstem.pipelines.queue_settling import settle_writer
+
+            return settle_writer(self.options, schema)
         from mainstem.pipelines.sink import batch_writer
 
         return batch_writer(self.options, schema, overwrite)

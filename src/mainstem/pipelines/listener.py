@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from mainstem.pipelines.progress import report_progress
+from mainstem.pipelines.queue_settling import settle_quietly
 
 
 class ProgressListener(StreamingQueryListener):
@@ -20,6 +21,7 @@ class ProgressListener(StreamingQueryListener):
         for source in event.progress.sources:
             if source.endOffset is not None:
                 report_progress(source.endOffset)
+                settle_quietly(source.endOffset)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
         """Nothing has changed."""

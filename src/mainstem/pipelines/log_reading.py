@@ -44,7 +44,7 @@ class LogReader:
             if not len(fetched.batches):
                 self._check_end(wanted, fetched, position)
                 return
-            after = _next_offset(fetched.batches)
+            after = next_offset(fetched.batches)
             under_way = after < wanted.end
             if under_way:
                 send_fetch(self._client.leader(wanted.at), wanted.at, after, bytes_max=FETCH_BYTES_MAX)
@@ -85,7 +85,7 @@ class LogReader:
 
     def _decode(self, wanted: OffsetRange, fetched: Fetched) -> Iterator[Columns]:
         try:
-            seen = list(_visible_batches(fetched, wanted.end))
+            seen = list(visible_batches(fetched, wanted.end))
             for columns in decode_batches(
                 seen,
                 first=wanted.start,
@@ -96,21 +96,22 @@ class LogReader:
                 if len(columns.offsets):
                     yield columns
         except InvalidBatch as fact:
-            first, end = read_header(fetched.batches).base_offset, _next_offset(fetched.batches)
+            first, end = read_header(fetched.batches).base_offset, next_offset(fetched.batches)
             raise UnreadableBatch(
                 f"A batch of {wanted.topic}-{wanted.partition} between the offsets {first} and {end} cannot be decoded "
                 f"({fact}): start the query behind it, or have its producer mended."
             ) from None
 
 
-def _next_offset(batches: memoryview) -> int:
+def next_offset(batches: memoryview) -> int:
+    """Behind the last batch."""
     last = 0
     for position, _ in batches_in(batches):
         last = position
     return read_header(batches, last).next_offset
 
 
-def _visible_batches(fetched: Fetched, end: int) -> Iterator[StoredBatch]:
+def visible_batches(fetched: Fetched, end: int) -> Iterator[StoredBatch]:
     """Without markers, and without what was written in transactions that were aborted."""
     aborted = sorted(fetched.aborted, key=lambda entry: entry[1], reverse=True)
     ended: set[int] = set()

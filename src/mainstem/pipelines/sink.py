@@ -24,8 +24,11 @@ from mainstem.model.staging import SinkKey, StageKey
 from mainstem.pipelines.errors import InvalidOption, PipelineError, told_plainly
 from mainstem.pipelines.options import Options
 from mainstem.pipelines.progress import report_batch
+from mainstem.pipelines.queue_settling import VERDICT, Verdicts, explained, verdicts_in
 from mainstem.pipelines.sink_columns import check_columns
 from mainstem.pipelines.spark_version import check_spark_version
+from mainstem.pipelines.task_identity import batch_of
+from mainstem.sdk.acquisitions import Verdict
 from mainstem.sdk.stages import (
     StageEnd,
     StageRefused,
@@ -39,13 +42,11 @@ from mainstem.wire.compression import Compression
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TOPIC, SINK_ID, COMPRESSION, HTTP_ADDRESS = "topic", "sinkId", "compression", "httpAddress"
+TOPIC, SINK_ID, COMPRESSION, HTTP_ADDRESS, SETTLES = "topic", "sinkId", "compression", "httpAddress", "settles"
 WRITE_ID = "writeId"
 """Of a write of a table: under the same one it is published once, however often it is tried."""
-KNOWN = (TOPIC, SINK_ID, COMPRESSION, HTTP_ADDRESS, WRITE_ID)
+KNOWN = (TOPIC, SINK_ID, COMPRESSION, HTTP_ADDRESS, SETTLES, WRITE_ID)
 CODECS = {codec.name.lower(): codec for codec in Compression}
-QUERY_PROPERTY, BATCH_PROPERTY = "sql.streaming.queryId", "streaming.sql.batchId"
-"""What Spark tells its tasks of the query they belong to, in a stream and inside foreachBatch."""
 SINGLE_BATCH = 0
 STALE_BATCH = "stale-batch"
 
@@ -61,6 +62,7 @@ class SinkOptions:
         self.write_id = self.options.text(WRITE_ID)
         self.compression = CODECS[self.options.choice(COMPRESSION, CODECS, "none")]
         self.checkpoint = self.options.text("checkpointLocation")
+        self.has_verdicts = VERDICT in schema.fieldNames()
         check_columns(schema, self.topic)
 
     def http_address(self) -> str:
@@ -71,13 +73,18 @@ class SinkOptions:
         with self.options.client() as client:
             return http_address(client)
 
+    def settles(self, default: bool) -> bool:
+        """Whether the commit settles what the batch has acquired."""
+        return self.options.flag(SETTLES, default)
+
 
 class Staged(WriterCommitMessage):
     """What a task has staged. A task without rows has staged nothing: its stage ends at 0."""
 
-    def __init__(self, key: StageKey, end: int) -> None:
+    def __init__(self, key: StageKey, end: int, verdicts: Sequence[Verdict] = ()) -> None:
         self.key = key
         self.end = end
+        self.verdicts = verdicts
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
@@ -86,6 +93,11 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
         if overwrite:
             raise InvalidOption("A topic cannot be overwritten: use mode `append`, or delete the topic first.")
         told = SinkOptions(options, schema)
+        if told.has_verdicts and not told.settles(False):
+            raise InvalidOption(
+                f"Column `{VERDICT}` is for a write that settles what its batch has acquired: set the option `{SETTLES}` to "
+                "true in the last write of foreachBatch, or send the verdicts by mainstem.spark.settle."
+            )
         return TopicWriter(told, told.write_id or f"write-{uuid.uuid4()}", lasting=told.write_id is not None)
 
 
@@ -109,8 +121,8 @@ class TopicWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """On an executor: one task."""
         context = _task()
-        query, batch = context.getLocalProperty(QUERY_PROPERTY), context.getLocalProperty(BATCH_PROPERTY)
-        if query is None or batch is None:
+        of = batch_of(context)
+        if of is None:
             return _stage(self._told, self._name, SINGLE_BATCH, context, iterator)
         with told_plainly():
             if not self._told.sink:
@@ -118,14 +130,14 @@ class TopicWriter(DataSourceArrowWriter):
                     f"A write inside foreachBatch needs the option `{SINK_ID}`: a name that no other write of this query "
                     "has, by which the broker knows what it has published already."
                 )
-        return _stage(self._told, query, int(batch), context, iterator)
+        return _stage(self._told, of.query, of.batch, context, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """On the driver: publish."""
         staged = _of_one_batch(messages)
         lasting = self._lasting or (bool(staged) and staged[0].key.query != self._name)
         key = staged[0].key if staged else StageKey(self._name, self._told.sink, SINGLE_BATCH, 0, "-")
-        _commit(self._told, key.sink_key, key.batch, staged, lasting=lasting)
+        _commit(self._told, key.sink_key, key.batch, staged, lasting=lasting, settles=self._told.settles(False))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """On the driver: drop what was staged, if that is possible."""
@@ -143,10 +155,9 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """On an executor: one task of a batch."""
         context = _task()
-        query, batch = context.getLocalProperty(QUERY_PROPERTY), context.getLocalProperty(BATCH_PROPERTY)
-        assert query is not None, "Spark tells its tasks which query they belong to"
-        assert batch is not None
-        return _stage(self._told, query, int(batch), context, iterator)
+        of = batch_of(context)
+        assert of is not None, "Spark tells its tasks which query they belong to"
+        return _stage(self._told, of.query, of.batch, context, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """On the driver: publish the batch together with its number."""
@@ -154,7 +165,7 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
         if not staged:
             return  # without a task there is nothing to publish, and nothing that could be published twice
         assert staged[0].key.batch == batchId, "tasks of another batch"
-        _commit(self._told, staged[0].key.sink_key, batchId, staged, lasting=True)
+        _commit(self._told, staged[0].key.sink_key, batchId, staged, lasting=True, settles=self._told.settles(True))
         report_batch(self._told.checkpoint, batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
@@ -183,8 +194,9 @@ def _stage(
     with told_plainly(), told.options.client() as asking, told.options.client() as writing:
         writer = StageWriter(writing, key, timeout_s=told.options.timeout_s)
         rows = StagedRows(asking, writer, told.topic, told.compression, task)
-        rows.write_all(iterator)
-    return Staged(key, rows.position)
+        verdicts = Verdicts()
+        rows.write_all(verdicts.take(iterator) if told.has_verdicts else iterator)
+    return Staged(key, rows.position, verdicts.all())
 
 
 def _of_one_batch(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
@@ -197,11 +209,23 @@ def _ends(staged: Sequence[Staged]) -> list[StageEnd]:
     return [StageEnd(message.key.task, message.key.attempt, message.end) for message in staged if message.end]
 
 
-def _commit(told: SinkOptions, sink: SinkKey, batch: int, staged: Sequence[Staged], *, lasting: bool) -> None:
-    with told_plainly():
+def _commit(
+    told: SinkOptions, sink: SinkKey, batch: int, staged: Sequence[Staged], *, lasting: bool, settles: bool
+) -> None:
+    with told_plainly(), explained():
         address, timeout_s = told.http_address(), told.options.timeout_s
+        verdicts = verdicts_in(staged)
         try:
-            commit_stages(address, sink, batch, _ends(staged), lasting=lasting, timeout_s=timeout_s)
+            commit_stages(
+                address,
+                sink,
+                batch,
+                _ends(staged),
+                lasting=lasting,
+                timeout_s=timeout_s,
+                settles=settles,
+                verdicts=verdicts,
+            )
         except StageRefused as refusal:
             if refusal.problem != STALE_BATCH:
                 raise

@@ -22,6 +22,8 @@ from pyspark.sql.types import (
 from mainstem.pipelines.batch_encoding import Rows
 from mainstem.pipelines.errors import SchemaMismatch
 from mainstem.pipelines.partitioner import Integers
+from mainstem.pipelines.queue_settling import COLUMNS as SETTLING
+from mainstem.pipelines.queue_settling import check_settling
 
 TEXT = (StringType, BinaryType)
 TAKEN: dict[str, tuple[type[DataType], ...]] = {
@@ -33,7 +35,7 @@ TAKEN: dict[str, tuple[type[DataType], ...]] = {
     "headers": (ArrayType,),
     "deliverAt": (TimestampType, LongType),
 }
-LEFT_OUT = frozenset({"offset", "timestampType"})
+LEFT_OUT = frozenset({"offset", "timestampType", "_deliveries"})
 """Columns of our own source that mean nothing in a write: so what was read can be written as it is."""
 MS_IN_US = 1_000
 LARGE_BINARY = pa.large_binary()
@@ -42,7 +44,7 @@ LARGE_BINARY = pa.large_binary()
 def check_columns(schema: StructType, topic: str | None) -> None:
     """Whether rows of this schema can be written. Raises SchemaMismatch."""
     for field in schema:
-        if field.name in LEFT_OUT:
+        if field.name in LEFT_OUT or field.name in SETTLING:
             continue
         kinds = TAKEN.get(field.name)
         if kinds is None:
@@ -56,6 +58,7 @@ def check_columns(schema: StructType, topic: str | None) -> None:
                 f"Column `{field.name}` is {field.dataType.simpleString()}; the sink takes {wanted}: cast it"
                 + (", or use to_json." if field.name == "value" else ".")
             )
+    check_settling(schema)
     if "value" not in schema.fieldNames():
         raise SchemaMismatch("The sink needs a column `value`, of string or binary.")
     if topic is None and "topic" not in schema.fieldNames():

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
+from mainstem.sdk.client import RETRY_PAUSE_S
 from mainstem.sdk.errors import BrokerUnreachable, ClientError, ConnectionLost
 
 PORT_DEFAULT = 8282
 ADDRESS_DEFAULT = f"127.0.0.1:{PORT_DEFAULT}"
 TIMEOUT_S = 30.0
+ANSWER_TIMEOUT_S = 1_000.0
+"""Of what may take long: somewhat longer than the broker allows a publication."""
 
 
 class ApiRefused(ClientError):
@@ -47,6 +51,26 @@ def ask(
     address: str, method: str, path: str, content: Mapping[str, Any] | None = None, *, timeout_s: float = TIMEOUT_S
 ) -> Any:
     """One request, once. Raises BrokerUnreachable, ConnectionLost, ApiRefused."""
+    text = ask_bytes(address, method, path, content, timeout_s=timeout_s)
+    return json.loads(text) if text.strip() else None
+
+
+def insist(address: str, path: str, content: Mapping[str, Any] | None, *, timeout_s: float) -> Any:
+    """Posts what may be posted twice, until it is answered, refused for good, or the time is over. Raises as `ask`."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return ask(address, "POST", path, content, timeout_s=ANSWER_TIMEOUT_S)
+        except ClientError as error:
+            if not error.is_retriable or time.monotonic() >= deadline:
+                raise
+            time.sleep(RETRY_PAUSE_S)
+
+
+def ask_bytes(
+    address: str, method: str, path: str, content: Mapping[str, Any] | None = None, *, timeout_s: float = TIMEOUT_S
+) -> bytes:
+    """The same as `ask`, whatever is answered."""
     host, port = split_address(address)
     connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
     try:
@@ -57,14 +81,14 @@ def ask(
         body = None if content is None else json.dumps(content)
         connection.request(method, path, body, {} if body is None else {"content-type": "application/json"})
         response = connection.getresponse()
-        text = response.read()
-        answer = json.loads(text) if text.strip() else None
+        answer = response.read()
+        problem = json.loads(answer) if response.status >= 400 and answer.strip() else None
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise ConnectionLost(address, str(error) or type(error).__name__) from None
     finally:
         connection.close()
     if response.status >= 400:
-        problem = answer if isinstance(answer, dict) else {}
+        problem = problem if isinstance(problem, dict) else {}
         detail = str(problem.get("detail") or problem.get("title") or response.status).rstrip(".")
         raise ApiRefused(response.status, str(problem.get("type", "")).rpartition(":")[2], detail)
     return answer

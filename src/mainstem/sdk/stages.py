@@ -7,28 +7,25 @@ not stored twice. Publishing is asked for again in the same way; a batch that is
 
 from __future__ import annotations
 
-import http.client
-import json
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mainstem.model.staging import SinkKey, StageKey
+from mainstem.sdk.acquisitions import Verdict
 from mainstem.sdk.client import RETRY_PAUSE_S, Client
 from mainstem.sdk.configs import broker_config, topic_configs
 from mainstem.sdk.connection import Connection
 from mainstem.sdk.errors import BrokerRefused, BrokerUnreachable, ClientError, ConnectionLost, UnknownTopic
+from mainstem.sdk.http_api import ApiRefused, insist
 from mainstem.sdk.operations import ALL_IN_SYNC, PRODUCE_TIMEOUT_MS
 from mainstem.wire.kafka import ApiKey, ErrorCode
 
 REQUESTS_MAX = 4
 """On their way at a time."""
-PUBLISH_TIMEOUT_S = 1_000.0
-"""How long a publication may take: somewhat longer than the broker allows it."""
 HTTP_ADDRESS = "mainstem.http.address"
 BATCH_BYTES = "max.message.bytes"
-UNAVAILABLE = 503
 
 
 class StageRefused(ClientError):
@@ -165,13 +162,26 @@ def http_address(client: Client) -> str:
 
 
 def commit_stages(
-    address: str, sink: SinkKey, batch: int, ends: Iterable[StageEnd], *, lasting: bool, timeout_s: float
+    address: str,
+    sink: SinkKey,
+    batch: int,
+    ends: Iterable[StageEnd],
+    *,
+    lasting: bool,
+    timeout_s: float,
+    settles: bool = False,
+    verdicts: Iterable[Verdict] = (),
 ) -> bool:
-    """Publish a batch, once. Answers whether it was this call, or one before it. Raises StageRefused."""
+    """Publish a batch, once. Answers whether it was this call, or one before it. Raises StageRefused.
+
+    If it settles, what the batch has acquired is accepted with it, but for the verdicts.
+    """
     stages = [{"task": task, "attempt": attempt, "end": end} for task, attempt, end in ends]
-    content = {"query": sink.query, "sink": sink.sink, "batch": batch, "stages": stages, "lasting": lasting}
-    answer = _ask(address, "/v1/stages/commit", content, timeout_s)
-    return bool(answer["published"])
+    content: dict[str, Any] = {"query": sink.query, "sink": sink.sink, "batch": batch, "stages": stages}
+    content["lasting"] = lasting
+    if settles:
+        content |= {"settles": True, "verdicts": [verdict._asdict() for verdict in verdicts]}
+    return bool(_ask(address, "/v1/stages/commit", content, timeout_s)["published"])
 
 
 def abort_stages(address: str, sink: SinkKey, batch: int, *, is_final: bool, timeout_s: float) -> None:
@@ -181,37 +191,9 @@ def abort_stages(address: str, sink: SinkKey, batch: int, *, is_final: bool, tim
 
 
 def _ask(address: str, path: str, content: Mapping[str, Any], timeout_s: float) -> Any:
-    """What may be asked twice, until it is answered, refused for good, or the time is over."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        try:
-            return _ask_once(address, path, content)
-        except (BrokerUnreachable, ConnectionLost, StageUnavailable):
-            if time.monotonic() >= deadline:
-                raise
-            time.sleep(RETRY_PAUSE_S)
-
-
-def _ask_once(address: str, path: str, content: Mapping[str, Any]) -> Any:
-    host, _, port = address.rpartition(":")
-    connection = http.client.HTTPConnection(
-        host.removeprefix("[").removesuffix("]"), int(port), timeout=PUBLISH_TIMEOUT_S
-    )
     try:
-        connection.connect()
-    except OSError as error:
-        raise BrokerUnreachable(address, error.strerror or str(error)) from None
-    try:
-        connection.request("POST", path, json.dumps(content), {"content-type": "application/json"})
-        response = connection.getresponse()
-        answer = json.loads(response.read())
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise ConnectionLost(address, str(error) or type(error).__name__) from None
-    finally:
-        connection.close()
-    if response.status == UNAVAILABLE:
-        raise StageUnavailable(f"The broker at {address} cannot do it now: {answer.get('detail')}.")
-    if response.status >= 400:
-        problem = str(answer.get("type", "")).rpartition(":")[2]
-        raise StageRefused(problem, str(answer.get("detail") or answer.get("title") or response.status).rstrip("."))
-    return answer
+        return insist(address, path, content, timeout_s=timeout_s)
+    except ApiRefused as refusal:
+        if refusal.is_retriable:
+            raise StageUnavailable(f"The broker at {address} cannot do it now: {refusal.detail}.") from None
+        raise StageRefused(refusal.problem, refusal.detail) from None

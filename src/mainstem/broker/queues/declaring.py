@@ -198,7 +198,7 @@ class Declaring:
         queue.open()
         count = queue.ready_count
         for lane in queue.lanes:
-            kept = sorted(lane.unsettled)
+            kept = sorted([*lane.unsettled, *lane.held.below(lane.end)])
             first = lane.cursor.floor
             for offset in [*kept, lane.end]:
                 lane.cursor.settle_stretch(first, offset - 1)

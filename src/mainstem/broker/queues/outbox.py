@@ -129,11 +129,12 @@ class Draft:
         """As storage takes it."""
         appends = [Append(batch.lane.log, data) for batch, data in zip(self.batches, self.sealed, strict=True)]
         refers = [Refer(lane.log, n) for n, batch in enumerate(self.batches) for lane, _ in batch.refers]
-        state = self.state
+        state, changes = self.state, self.changes
         for share in self.shares:
             appends += share.appends
             state = [*state, *share.state]
-        return Commit(appends=appends, refers=refers, state=state, changes=self.changes)
+            changes = [*changes, *share.changes]
+        return Commit(appends=appends, refers=refers, state=state, changes=changes)
 
     def accept(self, bases: Sequence[int], arrived: dict[QueueLane, None]) -> None:
         """It happened, at these offsets."""

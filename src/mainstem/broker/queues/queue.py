@@ -140,7 +140,7 @@ class Queue:
     @property
     def unsettled_count(self) -> int:
         """Messages that were given out and not settled."""
-        return sum([len(lane.unsettled) for lane in self.lanes])
+        return sum([len(lane.unsettled) + lane.held_count for lane in self.lanes])
 
     @property
     def consumer_count(self) -> int:
@@ -296,6 +296,16 @@ class Queue:
         else:
             callback(None)
         self._let_go_expired()
+
+    def take_now(self, count: int, size: int) -> list[Message]:
+        """What is in memory and waits, up to so many messages and bytes: given out from now on."""
+        self.open()
+        self.used_ms = self._home.now_ms()
+        if self.is_paused or (self.consumers.is_single and self.consumers.active is not None):
+            return []
+        taken = self._take(count, size)
+        self._let_go_expired()
+        return taken
 
     # Giving out
 

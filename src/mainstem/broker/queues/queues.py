@@ -87,6 +87,7 @@ class Queues:
         self.settle = self._settling.settle
         self.requeue = self._settling.requeue
         self.reject: Callable[..., None] = self._settling.reject
+        self.letters_of = self._dead.letters
         self.declare = self._declaring.declare
         self.delete = self._declaring.delete
         self.purge = self._declaring.purge

@@ -88,14 +88,17 @@ class Reader:
         first = lane.tail
         cursor, unsettled, queue = lane.cursor, lane.unsettled, lane.queue
         cursor.work_in()
-        is_broken = bool(cursor.settled.pages) or bool(unsettled)
+        held = lane.held
+        is_broken = bool(cursor.settled.pages or unsettled or held.pages)
         wanted = [message for message in found if first <= message.offset < tail]
         passed = tail - first - len(wanted)
         if passed:
             self._skip(lane, {message.offset for message in wanted}, first, tail)
         if is_broken:
             wanted = [
-                message for message in wanted if not (message.offset in unsettled or message.offset in cursor.settled)
+                message
+                for message in wanted
+                if not (message.offset in unsettled or message.offset in cursor.settled or message.offset in held)
             ]
         size = 0
         has_ttl, given, counts = queue.has_ttl, lane.given, cursor.counts
@@ -138,7 +141,10 @@ class Reader:
         void = [
             offset
             for offset in range(first, tail)
-            if offset not in present and not cursor.is_settled(offset) and offset not in lane.unsettled
+            if offset not in present
+            and not cursor.is_settled(offset)
+            and offset not in lane.unsettled
+            and offset not in lane.held
         ]
         if void:
             cursor.settle(void)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mainstem.coordination.cursor import Cursor
 from mainstem.coordination.queue.window import Window
+from mainstem.coordination.subscription_pages import PagedOffsets
 
 if TYPE_CHECKING:
     from mainstem.coordination.queue.batch_underway import BatchUnderway
@@ -25,6 +26,8 @@ class Lane(Window, Generic[Q]):
         "cursor",
         "floor_moved",
         "given",
+        "held",
+        "held_count",
         "is_gone",
         "is_reserving",
         "log",
@@ -44,6 +47,9 @@ class Lane(Window, Generic[Q]):
         self.log = cursor.log
         self.cursor = cursor
         self.count -= cursor.settled_count
+        self.held = PagedOffsets()
+        """Given out to acquisitions, which know them by their offsets alone."""
+        self.held_count = 0
         self.given = 0
         """Below this offset messages may have been given out before a restart."""
         self.reserved = self.reserve_at = 1 << 62
@@ -60,6 +66,21 @@ class Lane(Window, Generic[Q]):
         """The floor that retention knows of."""
         self.batch: BatchUnderway | None = None
         """What is being published to it in this turn."""
+
+    @property
+    def ready_count(self) -> int:
+        """Messages waiting, in memory or not."""
+        return self.count - len(self.unsettled) - self.held_count
+
+    def hold(self, first: int, last: int) -> None:
+        """An acquisition has these, of which nobody has any."""
+        self.held.add(first, last)
+        self.held_count += last - first + 1
+
+    def unhold(self, first: int, last: int) -> None:
+        """The acquisition has them no more."""
+        self.held.discard(first, last)
+        self.held_count -= last - first + 1
 
     def settle(self, messages: list[Message]) -> int:
         """They are done with, as far as they are given out here; answers how many were."""

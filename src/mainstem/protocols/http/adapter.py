@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from mainstem.broker.broker import Broker
+from mainstem.protocols.http.handlers.acquisitions import AcquisitionHandlers
 from mainstem.protocols.http.handlers.group_lag import GroupLag
 from mainstem.protocols.http.handlers.groups import GroupHandlers
 from mainstem.protocols.http.handlers.lag import LagMeter
@@ -58,6 +59,7 @@ class HttpAdapter:
             *TopicHandlers(broker, meter).routes(),
             *GroupHandlers(broker, group_lag).routes(),
             *StageHandlers(broker).routes(),
+            *AcquisitionHandlers(broker).routes(),
             *QueueHandlers(broker, meter).routes(),
             *ScheduleHandlers(broker).routes(),
             *PipelineHandlers(broker).routes(),

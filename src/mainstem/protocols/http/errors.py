@@ -8,6 +8,7 @@ HttpError
 |-- about topics and groups         InvalidTopicName, InvalidPartitionCount, InvalidConfig, OffsetOutOfRange 400,
 |                                   UnknownTopic, UnknownPartition, UnknownGroup 404, TopicExists 409
 |-- about stages                    InvalidStage 400, UnknownStage 404, IncompleteStage, StaleBatch, RefusedBatch 409
+|-- about acquisitions              InvalidVerdict 400, UnknownAcquisition 404, AcquisitionReleased, UnsuitableSource 409
 |-- about schedules and queues      InvalidSchedule 400, NotScheduled, UnknownQueue, UnknownMessage, UnknownRedrive 404,
 |                                   QueueBusy 409
 |-- about pipelines                 InvalidPipeline 400, UnknownPipeline 404, BuiltInPipeline, StaleLease 409
@@ -246,6 +247,37 @@ class RefusedBatch(HttpError):
 
     status = 409
     name = "refused-batch"
+
+
+# About acquisitions
+
+
+class InvalidVerdict(HttpError):
+    """A verdict on a record that the acquisition does not hold, or a second one."""
+
+    status = 400
+    name = "invalid-verdict"
+
+
+class UnknownAcquisition(HttpError):
+    """There is no such acquisition: it expired before it was pinned, or its query has gone on."""
+
+    status = 404
+    name = "unknown-acquisition"
+
+
+class AcquisitionReleased(HttpError):
+    """The acquisition was released by command: its records are free for others."""
+
+    status = 409
+    name = "acquisition-released"
+
+
+class UnsuitableSource(HttpError):
+    """Nothing can be acquired from such a queue."""
+
+    status = 409
+    name = "unsuitable-source"
 
 
 # About schedules and queues

@@ -16,7 +16,8 @@ def test_the_date_is_one_that_http_knows() -> None:
 @with_client
 async def test_the_index_links_to_what_is_there(client: Client) -> None:
     links = (await client.get("/"))["links"]
-    operations, things = {"health", "ready", "metrics", "openapi", "node"}, {"topics", "groups", "queues"}
+    operations = {"health", "ready", "metrics", "openapi", "node"}
+    things = {"topics", "groups", "queues", "acquisitions"}
     assert set(links) == operations | things | {"redrives", "schedules", "recurrences", "stages", "pipelines"}
     for path in links.values():
         assert (await client.ask("GET", path)).status == 200

@@ -17,7 +17,7 @@ from mainstem.protocols.http.errors import (
     InvalidParameter,
     UnsupportedMediaType,
 )
-from mainstem.protocols.http.handlers.routes import Route, Text
+from mainstem.protocols.http.handlers.routes import Octets, Route, Text
 from mainstem.wire.http.messages import JSON, PROBLEM
 
 OPENAPI = "3.1.0"
@@ -49,7 +49,7 @@ class _Schemas:
         types: dict[Any, None] = {Problem: None}
         for route in routes:
             forms = (*route.answers.values(), route.content, route.steps, route.query)
-            types |= {form: None for form in forms if form not in (None, Text)}
+            types |= {form: None for form in forms if form not in (None, Text, Octets)}
         references, components = msgspec.json.schema_components(types, ref_template=REFERENCE)
         self._references: dict[Any, Any] = dict(zip(types, references, strict=True))
         parameters = {form.__name__ for route in routes for form in (route.steps, route.query) if form}
@@ -93,6 +93,8 @@ def _responses(route: Route, schemas: _Schemas) -> dict[str, Any]:
         response: dict[str, Any] = {"description": HTTPStatus(status).phrase}
         if form is Text:
             response["content"] = {"text/plain": {"schema": {"type": "string"}}}
+        elif form is Octets:
+            response["content"] = {"application/octet-stream": {}}
         elif form is not None:
             response["content"] = {JSON: {"schema": schemas.of(form)}}
         responses[str(status)] = response

@@ -52,6 +52,10 @@ class Text:
     """In place of a type: the answer is text, for Prometheus."""
 
 
+class Octets:
+    """In place of a type: the answer is bytes."""
+
+
 class Route(NamedTuple):
     """One method of one path. The handler's name and text are those of the operation."""
 

@@ -11,6 +11,7 @@ from mainstem.broker.stages import SinkKey, StageKey
 from mainstem.protocols.http import errors
 from mainstem.protocols.http.handlers.routes import Call, Route
 from mainstem.protocols.http.handlers.topics import WRITES
+from mainstem.protocols.http.mapping.acquisition_documents import verdicts_of
 from mainstem.protocols.http.mapping.documents import PAGE_ITEMS_DEFAULT, Limit, NoQuery
 from mainstem.protocols.http.mapping.stage_documents import (
     SinkFacts,
@@ -48,6 +49,8 @@ class StageHandlers:
             errors.IncompleteStage,
             errors.StaleBatch,
             errors.RefusedBatch,
+            errors.AcquisitionReleased,
+            errors.InvalidVerdict,
             *WRITES,
         )
         return [
@@ -77,7 +80,10 @@ class StageHandlers:
         sink, ends = stage_ends(asked)
         if len(ends) < len(asked.stages):
             raise errors.InvalidContent("a stage is listed twice", "/stages")
-        published = await self._stages.publish(sink, asked.batch, ends, lasting=asked.lasting)
+        if asked.verdicts and not asked.settles:
+            raise errors.InvalidContent("verdicts are for a commit that settles", "/verdicts")
+        verdicts = verdicts_of(asked.verdicts) if asked.settles else None
+        published = await self._stages.publish(sink, asked.batch, ends, lasting=asked.lasting, verdicts=verdicts)
         return StageOutcome(not published.is_repeated, published.records, published.bytes)
 
     async def abort_stages(self, call: Call) -> StagesDropped:

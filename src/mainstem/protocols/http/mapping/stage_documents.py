@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from mainstem.broker.stages import SinkKey, StageKey
+from mainstem.protocols.http.mapping.acquisition_documents import VerdictWish
 
 Name = Annotated[str, msgspec.Meta(max_length=255)]
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -33,6 +34,9 @@ class StageCommit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sink: Name = ""
     lasting: bool = True
     """Whether other batches may follow; a single write is remembered only while it may be repeated."""
+    settles: bool = False
+    """Whether what the batch has acquired is settled by the same commit: accepted, but for the verdicts."""
+    verdicts: list[VerdictWish] = []
 
 
 class StageRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,0 +1,324 @@
+"""Messages of a queue, held by an acquisition: consumers of the queue compete for them.
+
+An acquisition knows its messages by their offsets, not as objects: so it costs little, however large they are. What comes
+back is read from the log again; only what dies is read here, for its dead letter.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from mainstem.broker.acquisitions.holds import SettledStretches, Tried, Wish, add
+from mainstem.broker.letters import take
+from mainstem.broker.queues import Message, Put, Queue, Queues
+from mainstem.broker.queues.dead_lettering import Reason
+from mainstem.broker.queues.reading import messages_in
+from mainstem.broker.queues.settling import UNROUTED_PAUSE_MS
+from mainstem.coordination.acquisitions import STRETCHES_MAX, Acquisition, Source, Stretch, Stretches, Verdict
+from mainstem.coordination.cursor import NEVER
+from mainstem.coordination.errors import QueueBusy, QueueLocked, UnknownQueue, UnsuitableSource
+from mainstem.storage.contract import Append, Engine, Mutation, ReadHint
+
+if TYPE_CHECKING:
+    from mainstem.broker.queues.queue import QueueLane
+
+TAKE_BYTES_MAX = 64 << 20
+"""Messages of one acquisition, about; one at least."""
+READ_BYTES = 256 << 10
+
+
+class QueueHolds:
+    """Of all queues."""
+
+    def __init__(self, engine: Engine, queues: Queues) -> None:
+        self._engine = engine
+        self._queues = queues
+
+    def find(self, source: Source) -> Queue:
+        """The queue, with its lanes. Raises UnknownQueue."""
+        assert source.namespace is not None
+        queue = self._queues.find(source.namespace, source.name)
+        if queue is None or queue.is_gone:
+            raise UnknownQueue(f"no queue {source.name} in {source.namespace}")
+        queue.open()
+        return queue
+
+    def _suitable(self, source: Source) -> Queue:
+        queue = self.find(source)
+        if queue.properties.kind == "stream":
+            raise UnsuitableSource(f"{queue.name} is a stream, of which nothing is settled: read its topic instead")
+        if queue.properties.ordering not in ("shared", "failover"):
+            raise UnsuitableSource(f"queue {queue.name} serves its consumers by ordering {queue.properties.ordering}")
+        if not queue.properties.is_lasting:
+            raise UnsuitableSource(f"queue {queue.name} ends with the broker or its owner, an acquisition does not")
+        if queue.owner is not None:
+            raise QueueLocked(queue.name)
+        if any(consumer.is_exclusive for consumer in queue.consumers.all):
+            raise QueueBusy(f"a consumer has queue {queue.name} to itself")
+        return queue
+
+    async def take(self, source: Source, wish: Wish) -> Stretches:
+        """The first messages that wait."""
+        queue = self._suitable(source)
+        messages: list[Message] = []
+        bytes_left = TAKE_BYTES_MAX
+        while len(messages) < wish.records_max and bytes_left > 0:
+            more = queue.take_now(wish.records_max - len(messages), bytes_left)
+            if not more:
+                first = await take(queue)
+                if first is None:
+                    break
+                more = [first]
+            messages += self._wanted(more, wish)
+            bytes_left -= sum(len(message.value) for message in more)
+            if wish.until is not None and more[-1].offset >= wish.until.get(more[-1].lane.log, 0):
+                break
+        return self._hold(messages)
+
+    def _wanted(self, messages: list[Message], wish: Wish) -> list[Message]:
+        if wish.until is None:
+            return messages
+        later = [message for message in messages if message.offset >= wish.until.get(message.lane.log, 0)]
+        _put_back(later)
+        return [message for message in messages if message.offset < wish.until.get(message.lane.log, 0)]
+
+    def _hold(self, messages: list[Message]) -> Stretches:
+        """From objects to offsets."""
+        ordered = sorted(messages, key=lambda one: (one.lane.number, one.offset))
+        taken: dict[int, list[Stretch]] = {}
+        for at, message in enumerate(ordered):
+            lane: QueueLane = message.lane
+            if lane.unsettled.get(message.offset) is not message:
+                continue  # the queue was rewound or is gone
+            if sum(map(len, taken.values())) >= STRETCHES_MAX:
+                _put_back(ordered[at:])
+                break
+            del lane.unsettled[message.offset]
+            add(taken, lane.log, Stretch(message.offset, message.offset, message.deliveries + 1))
+        for lane in dict.fromkeys(message.lane for message in ordered):
+            for first, last, _ in taken.get(lane.log, ()):
+                lane.hold(first, last)
+        return taken
+
+    async def ends(self, source: Source, topics: Sequence[str]) -> Mapping[int, int]:
+        """Where each lane ends."""
+        return {lane.log: lane.end for lane in self._suitable(source).lanes}
+
+    def free(self, source: Source, stretches: Stretches) -> None:
+        """To be read again from the log, in their places."""
+        for log, held in stretches.items():
+            lane = self.lane(log)
+            if lane is not None and held:
+                for first, last, _ in held:
+                    lane.unhold(first, last)
+                read_again(lane, held[0].first)
+
+    def lane(self, log: int) -> QueueLane | None:
+        """The lane of a log, unless its queue is gone."""
+        queue = self._queues.of_log(log)
+        return None if queue is None else next(lane for lane in queue.lanes if lane.log == log)
+
+    def hold_again(self, one: Acquisition) -> None:
+        """Before anything is read of the queue."""
+        queue = None if one.source.namespace is None else self._queues.find(one.source.namespace, one.source.name)
+        if queue is not None:
+            queue.open()
+            for log, (first, last, _) in one.held():
+                lane = self.lane(log)
+                if lane is not None and lane.queue is queue:
+                    lane.hold(first, last)
+
+    async def judge(self, one: Acquisition, judged: Iterable[tuple[int, Stretch, Verdict]], now_ms: int) -> QueuePart:
+        """By the rules of the queue: its limit of deliveries, its retry policy, where its dead letters go."""
+        part = QueuePart(self._queues, now_ms)
+        dying: dict[int, dict[int, tuple[Reason, str]]] = {}
+        for log, stretch, verdict in judged:
+            lane = self.lane(log)
+            if lane is None:
+                continue  # the queue is gone
+            of_lane = part.of(lane)
+            if verdict.kind == "accept":
+                of_lane.settled.append(stretch)
+                continue
+            if verdict.kind == "reject":
+                for offset in range(stretch.first, stretch.last + 1):
+                    dying.setdefault(log, {})[offset] = ("rejected", verdict.reason)
+                continue
+            for offset in range(stretch.first, stretch.last + 1):
+                single = Stretch(offset, offset, stretch.deliveries)
+                delay_ms = _delay(lane, offset, verdict)
+                if delay_ms is None:
+                    dying.setdefault(log, {})[offset] = ("delivery_limit", verdict.reason)
+                elif delay_ms:
+                    of_lane.rests[offset] = now_ms + delay_ms
+                    of_lane.tried.append(Tried(single, verdict.failed))
+                else:
+                    of_lane.returned.append(single)
+                    of_lane.tried.append(Tried(single, verdict.failed))
+        for log, deaths in dying.items():
+            lane = self.lane(log)
+            if lane is not None:
+                await self._read_dying(one, part, lane, deaths)
+        return part
+
+    async def _read_dying(
+        self, one: Acquisition, part: QueuePart, lane: QueueLane, dying: Mapping[int, tuple[Reason, str]]
+    ) -> None:
+        of_lane = part.of(lane)
+        deliveries = {o: held.deliveries for held in one.stretches[lane.log] for o in range(held.first, held.last + 1)}
+        position, wanted = -1, sorted(dying)
+        for offset in wanted:
+            if offset < position:
+                continue
+            result = await self._engine.read(lane.log, offset, READ_BYTES, ReadHint.CATCH_UP)
+            found, _ = messages_in(result, lane)
+            for message in found:
+                if message.offset in dying and message.offset >= position:
+                    message.deliveries = deliveries[message.offset] - 1
+                    message.failures = lane.cursor.counts.get(message.offset, NEVER).failures
+                    of_lane.dying.append((message, *dying[message.offset]))
+            position = max(position, result.next_offset)
+        present = {message.offset for message, _, _ in of_lane.dying}
+        of_lane.settled += [Stretch(offset, offset, 1) for offset in wanted if offset not in present]
+
+
+class LanePart:
+    """What becomes of what was held of one lane."""
+
+    __slots__ = ("applied", "dead", "dying", "lane", "rests", "returned", "settled", "tried")
+
+    def __init__(self, lane: QueueLane) -> None:
+        self.lane = lane
+        self.settled: list[Stretch] = []
+        self.dying: list[tuple[Message, Reason, str]] = []
+        self.returned: list[Stretch] = []
+        self.rests: dict[int, int] = {}
+        self.tried: list[Tried] = []
+        self.dead: list[Stretch] = []
+        self.applied: SettledStretches | None = None
+
+    def apply(self) -> None:
+        """Settle, count, set to rest; what comes back stays held until that is durable."""
+        lane = self.lane
+        self.applied = SettledStretches(lane.cursor, [*self.settled, *self.dead])
+        self.applied.apply()
+        for first, last, _ in self.applied.stretches:
+            lane.unhold(first, last)
+            lane.count -= last - first + 1
+        for tried in self.tried:
+            tried.note(lane.cursor)
+        for offset, due_ms in self.rests.items():
+            lane.rests[offset] = (due_ms, None)
+            lane.rests_changed.add(offset)
+
+    def revert(self) -> None:
+        """All is held again."""
+        lane = self.lane
+        assert self.applied is not None
+        self.applied.revert()
+        for first, last, _ in self.applied.stretches:
+            lane.hold(first, last)
+            lane.count += last - first + 1
+        for tried in self.tried:
+            tried.revert(lane.cursor)
+        for offset in self.rests:
+            lane.rests.pop(offset, None)
+            lane.rests_changed.add(offset)
+
+    def done(self) -> None:
+        """What is tried again is read again."""
+        back = [*(held.first for held in self.returned), *self.rests]
+        for first, last, _ in self.returned:
+            self.lane.unhold(first, last)
+        for offset in self.rests:
+            self.lane.unhold(offset, offset)
+        if back and not self.lane.is_gone:
+            read_again(self.lane, min(back))
+
+
+class QueuePart:
+    """What becomes of one acquisition."""
+
+    def __init__(self, queues: Queues, now_ms: int) -> None:
+        self._queues = queues
+        self._now_ms = now_ms
+        self._lanes: dict[int, LanePart] = {}
+        self.resting: Mapping[int, Stretches] = {}
+
+    def of(self, lane: QueueLane) -> LanePart:
+        """What is of one lane."""
+        return self._lanes.setdefault(lane.log, LanePart(lane))
+
+    def letters(self) -> Sequence[Put]:
+        """Dead letters. One that must not be lost and finds no queue keeps its message, for a while."""
+        puts: list[Put] = []
+        for part in self._lanes.values():
+            part.dead = []
+            target = part.lane.queue.rules.dead_letter
+            for message, reason, error in part.dying:
+                letters = self._queues.letters_of(message, reason, error)
+                stretch = Stretch(message.offset, message.offset, message.deliveries + 1)
+                if not letters and target is not None and target.strategy == "at-least-once":
+                    part.rests[message.offset] = self._now_ms + UNROUTED_PAUSE_MS
+                else:
+                    part.dead.append(stretch)
+                    puts += letters
+        return puts
+
+    def apply(self) -> None:
+        """Lane by lane; the outbox stores what has changed."""
+        for part in self._there():
+            part.apply()
+            self._queues.outbox.dirty(part.lane)
+
+    def appends(self) -> Sequence[Append]:
+        """They go with the outbox."""
+        return ()
+
+    def state(self) -> Sequence[Mutation]:
+        """It goes with the outbox."""
+        return ()
+
+    def revert(self) -> None:
+        """Lane by lane."""
+        for part in self._there():
+            if part.applied is not None:
+                part.revert()
+
+    def done(self) -> None:
+        """Lane by lane."""
+        for part in self._there():
+            part.done()
+
+    def _there(self) -> list[LanePart]:
+        return [part for part in self._lanes.values() if not part.lane.is_gone]
+
+
+def read_again(lane: QueueLane, first: int) -> None:
+    """Messages below the tail are free again: the window begins anew with them."""
+    lane.drop_window(min(lane.tail, first))
+    lane.queue.wake()
+
+
+def _put_back(messages: Iterable[Message]) -> None:
+    """As if they had not been taken."""
+    by_lane: dict[QueueLane, list[Message]] = {}
+    for message in messages:
+        if message.lane.unsettled.pop(message.offset, None) is message:
+            by_lane.setdefault(message.lane, []).append(message)
+    for lane, back in by_lane.items():
+        lane.take_back(back)
+        lane.queue.wake()
+
+
+def _delay(lane: QueueLane, offset: int, verdict: Verdict) -> int | None:
+    """How long a message rests before it is given out again; None: it was once too often."""
+    rules = lane.queue.rules
+    failures = lane.cursor.counts.get(offset, NEVER).failures + verdict.failed
+    if rules.deliveries_max is not None and failures > rules.deliveries_max:
+        return None
+    if verdict.failed and not verdict.delay_ms and rules.retry is not None and failures:
+        return rules.retry.next_delay_ms(failures, random.random)
+    return verdict.delay_ms

@@ -1,0 +1,182 @@
+"""Records of topics, held under a subscription: share groups of the same name compete for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from mainstem.broker.acquisitions.holds import SettledStretches, Tried, Wish, add
+from mainstem.broker.dead_letters import MESSAGES, Condemned, DeadLetters
+from mainstem.broker.queues import Put
+from mainstem.broker.share_groups import ShareGroups
+from mainstem.broker.topics import Topics
+from mainstem.coordination.acquisitions import STRETCHES_MAX, Acquisition, Source, Stretch, Stretches, Verdict
+from mainstem.coordination.cursor import NEVER
+from mainstem.coordination.errors import UnknownTopic
+from mainstem.coordination.subscription import Cursor, Spent
+from mainstem.coordination.subscription_entries import scope_of
+from mainstem.storage.contract import Append, Edge, Engine, Mutation
+
+EXHAUSTED, REJECTED = MESSAGES[Spent.EXHAUSTED], MESSAGES[Spent.REJECTED]
+
+
+class TopicHolds:
+    """Of all subscriptions."""
+
+    def __init__(self, engine: Engine, topics: Topics, groups: ShareGroups, letters: DeadLetters) -> None:
+        self._engine = engine
+        self._topics = topics
+        self._groups = groups
+        self._subscriptions = groups.subscriptions
+        self._letters = letters
+
+    def _logs(self, names: Sequence[str]) -> list[int]:
+        known = self._topics.named()
+        for name in names:
+            if name not in known:
+                raise UnknownTopic(f"topic {name}")
+        return [log for name in sorted(names) for log in known[name].logs]
+
+    async def take(self, source: Source, wish: Wish) -> Stretches:
+        """Each partition has its share of what is wanted; what one does not have, others may give."""
+        logs = self._logs(wish.topics)
+        await self._groups.ensure(source.name)
+        place = {"earliest": Edge.START, "latest": Edge.END, None: None}[wish.starting]
+        for log in logs:
+            await self._groups.open(source.name, log, place)
+        taken: dict[int, list[Stretch]] = {}
+        left = wish.records_max
+        try:
+            for _ in range(2):
+                before = left
+                for at, log in enumerate(logs):
+                    share = -(-left // (len(logs) - at))
+                    if share > 0 and _count(taken) < STRETCHES_MAX:
+                        left -= await self._take(source, log, share, wish, taken)
+                if left in (0, before):
+                    break
+        except BaseException:
+            self.free(source, taken)
+            raise
+        return {log: sorted(held) for log, held in taken.items()}
+
+    async def _take(self, source: Source, log: int, records: int, wish: Wish, taken: dict[int, list[Stretch]]) -> int:
+        until = None if wish.until is None else wish.until.get(log, 0)
+        given = [Stretch(*one) for one in await self._subscriptions.hold(source.name, log, records, until)]
+        room = STRETCHES_MAX - _count(taken)
+        self.free(source, {log: given[room:]})
+        for stretch in given[:room]:
+            add(taken, log, stretch)
+        return sum(last - first + 1 for first, last, _ in given[:room])
+
+    async def ends(self, source: Source, topics: Sequence[str]) -> Mapping[int, int]:
+        """The last stable offset of each partition."""
+        return {log: (await self._engine.offset_at(log, Edge.STABLE)).offset for log in self._logs(topics)}
+
+    def free(self, source: Source, stretches: Stretches) -> None:
+        """Back, as if nothing had been."""
+        cursors = self._subscriptions.cursors(source.name)
+        for log, held in stretches.items():
+            if log in cursors:
+                for first, last, _ in held:
+                    cursors[log].free(first, last)
+        if any(stretches.values()):
+            self._subscriptions.wake(source.name)
+
+    def hold_again(self, one: Acquisition) -> None:
+        """Not free, whatever was stored of the subscription."""
+        cursors = self._subscriptions.cursors(one.source.name)
+        for log, (first, last, _) in one.held():
+            if log in cursors:
+                cursors[log].hold_again(first, last)
+
+    async def judge(self, one: Acquisition, judged: Iterable[tuple[int, Stretch, Verdict]], now_ms: int) -> TopicPart:
+        """By the group's limit of deliveries; dead letters go where the group's settings say."""
+        name = one.source.name
+        limit = self._groups.configs.rules(name).limits.deliveries_max
+        cursors = self._subscriptions.cursors(name)
+        part = TopicPart(self, one.source)
+        condemned: dict[int, list[Condemned]] = {}
+        for log, stretch, verdict in judged:
+            if log not in cursors:
+                continue  # the topic is gone
+            is_spent = verdict.kind in ("retry", "return") and stretch.deliveries >= limit
+            if verdict.kind == "accept":
+                add(part.settled, log, stretch)
+            elif verdict.kind == "reject" or is_spent:
+                why = Spent.EXHAUSTED if is_spent else Spent.REJECTED
+                error = verdict.reason or (EXHAUSTED if is_spent else REJECTED)
+                condemned.setdefault(log, []).extend(_condemned(cursors[log], stretch, why, error))
+                add(part.settled, log, stretch)
+            else:
+                later = part.resting.setdefault(now_ms + verdict.delay_ms, {}) if verdict.delay_ms else part.returned
+                add(later, log, stretch)
+                part.tried.setdefault(log, []).append(Tried(stretch, verdict.failed))
+        for log, of_log in condemned.items():
+            part.dead += await self._letters.write_condemned(name, log, of_log)
+        return part
+
+    def cursors(self, source: Source) -> Mapping[int, Cursor]:
+        """As they are now."""
+        return self._subscriptions.cursors(source.name)
+
+
+class TopicPart:
+    """What becomes of one acquisition."""
+
+    def __init__(self, holds: TopicHolds, source: Source) -> None:
+        self._holds = holds
+        self._source = source
+        self.settled: dict[int, list[Stretch]] = {}
+        self.tried: dict[int, list[Tried]] = {}
+        self.returned: dict[int, list[Stretch]] = {}
+        self.resting: dict[int, dict[int, list[Stretch]]] = {}
+        self.dead: list[Append] = []
+        self._applied: list[SettledStretches] = []
+        self._cursors: Mapping[int, Cursor] = {}
+
+    def letters(self) -> Sequence[Put]:
+        """Not to queues."""
+        return ()
+
+    def apply(self) -> None:
+        """Settle, and count what is tried again."""
+        self._cursors = cursors = dict(self._holds.cursors(self._source))
+        self._applied = [SettledStretches(cursors[log], held) for log, held in self.settled.items() if log in cursors]
+        for settled in self._applied:
+            settled.apply()
+        for log, tried in self._tried():
+            tried.note(cursors[log])
+
+    def _tried(self) -> list[tuple[int, Tried]]:
+        return [(log, tried) for log, of_log in self.tried.items() if log in self._cursors for tried in of_log]
+
+    def appends(self) -> Sequence[Append]:
+        """Dead letters. The engine owns what it was given: another attempt needs buffers of its own."""
+        return [Append(append.log, bytearray(append.batch)) for append in self.dead]
+
+    def state(self) -> Sequence[Mutation]:
+        """Of all cursors that were touched."""
+        scope = scope_of(self._source.name)
+        touched = [cursor for log, cursor in self._cursors.items() if log in self.settled or log in self.tried]
+        return [mutation for cursor in touched for mutation in cursor.take_changes(scope)]
+
+    def revert(self) -> None:
+        """Nothing was settled, and nothing tried."""
+        for settled in self._applied:
+            settled.revert()
+        for log, tried in self._tried():
+            tried.revert(self._cursors[log])
+
+    def done(self) -> None:
+        """What is tried again at once is free."""
+        self._holds.free(self._source, self.returned)
+
+
+def _condemned(cursor: Cursor, stretch: Stretch, why: Spent, error: str) -> Iterable[Condemned]:
+    for offset in range(max(stretch.first, cursor.floor), stretch.last + 1):
+        failures = cursor.counts.get(offset, NEVER).failures + 1
+        yield Condemned(offset, why, stretch.deliveries, failures, error)
+
+
+def _count(stretches: Stretches) -> int:
+    return sum(map(len, stretches.values()))
