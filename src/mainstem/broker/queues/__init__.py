@@ -14,7 +14,7 @@ from mainstem.broker.queues.outbox import HOLD, REFUSED, TAKEN, Outbox, Put
 from mainstem.broker.queues.queue import Queue
 from mainstem.broker.queues.queues import Queues
 from mainstem.broker.queues.streams import StreamStart
-from mainstem.coordination.queue.header_block import decode_headers, encode_headers, ttl_of
+from mainstem.coordination.queue.header_block import decode_headers, encode_headers, find_header, ttl_of
 from mainstem.coordination.queue.message import Message
 from mainstem.coordination.queue.names import queue_name_of, topic_name_of
 from mainstem.coordination.queue.properties import DeadLetterTarget, QueueProperties
@@ -41,6 +41,7 @@ __all__ = [
     "decode_headers",
     "decode_origin",
     "encode_headers",
+    "find_header",
     "queue_name_of",
     "topic_name_of",
     "ttl_of",

@@ -1,4 +1,7 @@
-"""The headers of a record, as one block of bytes: what a message carries along and hardly anybody looks into."""
+"""The headers of a record, as one block of bytes: what a message carries along and hardly anybody looks into.
+
+Compiled where it can be.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,13 @@ from typing import TYPE_CHECKING
 
 from mainstem.wire.record_batch.encoding import NULL_LENGTH, varint_bytes
 from mainstem.wire.varint import decode_varint, encode_varint
+
+try:
+    import cython
+except ImportError:
+    from mainstem.compiled import Uncompiled as cython  # noqa: N813
+if not cython.compiled:
+    from mainstem.wire.bytes_at import same_at
 
 if TYPE_CHECKING:
     from mainstem.wire.record_batch import Headers
@@ -45,6 +55,32 @@ def decode_headers(block: bytes) -> list[tuple[str, bytes | None]]:
             headers.append((name, block[position : position + size]))
             position += size
     return headers
+
+
+def find_header(block: bytes, name: bytes) -> bytes | None:
+    """The content of the first header of this name, without decoding the others."""
+    data = block
+    end, size = len(block), len(name)
+    at = number = 0
+    is_it = False
+    while at < end:
+        raw = shift = 0
+        while at < end and shift < 35:
+            byte = data[at]
+            at += 1
+            raw |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        if number:  # the first number is the count; then names and contents, in turn
+            if is_it:
+                return None if raw & 1 else block[at : at + (raw >> 1)]
+            if number & 1:
+                is_it = raw >> 1 == size and end - at >= size and same_at(data, at, name, size)
+            if not raw & 1:
+                at += raw >> 1
+        number += 1
+    return None
 
 
 def add_header(block: bytes, name: str, content: bytes) -> bytes:

@@ -45,6 +45,8 @@ _FIXED: dict[int, tuple[str, struct.Struct]] = {
 _LENGTH = struct.Struct(">I")
 _LONG_STRING, _BYTES, _TABLE, _ARRAY, _BOOLEAN, _VOID = b"SxFAtV"
 
+FIXED_SIZES = {letter: form.size for letter, (_, form) in _FIXED.items()} | {_BOOLEAN: 1, _VOID: 0}
+"""Bytes of a value, by its letter, as far as they are always the same."""
 LETTERS = {name: letter for letter, (name, _) in reversed(_FIXED.items())} | {
     "longstr": _LONG_STRING,
     "binary": _BYTES,
@@ -68,12 +70,13 @@ def decode_table(buffer: bytes, start: int, end: int, depth: int = 0) -> Table:
         if name_end >= end:
             fail(502, "a field table ends inside an entry")
         name = buffer[position + 1 : name_end].decode("utf-8", "surrogateescape")
-        field, position = _decode_field(buffer, name_end, end, depth)
+        field, position = decode_field(buffer, name_end, end, depth)
         table.setdefault(name, field)
     return table
 
 
-def _decode_field(buffer: bytes, position: int, end: int, depth: int) -> tuple[Field, int]:
+def decode_field(buffer: bytes, position: int, end: int, depth: int = 0) -> tuple[Field, int]:
+    """The value at this position, which ends before that one; and where it ends."""
     letter = buffer[position]
     position += 1
     fixed = _FIXED.get(letter)
@@ -108,7 +111,7 @@ def _decode_array(buffer: bytes, start: int, end: int, depth: int) -> Field:
     values = []
     position = start
     while position < end:
-        field, position = _decode_field(buffer, position, end, depth)
+        field, position = decode_field(buffer, position, end, depth)
         values.append(field)
     return Field("array", values)
 

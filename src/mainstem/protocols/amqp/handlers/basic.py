@@ -17,7 +17,7 @@ from mainstem.protocols.amqp.errors import (
 )
 from mainstem.protocols.amqp.handlers.consumers import ChannelConsumer, encode_got
 from mainstem.protocols.amqp.handlers.permissions import check_queue
-from mainstem.protocols.amqp.handlers.publishing import REPLY_TO
+from mainstem.protocols.amqp.handlers.plans import REPLY_TO
 from mainstem.protocols.amqp.handlers.queues import find, named
 from mainstem.protocols.amqp.handlers.streams import StreamConsumer
 from mainstem.protocols.amqp.mapping.arguments import (

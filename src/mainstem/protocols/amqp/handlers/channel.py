@@ -15,7 +15,8 @@ from mainstem.protocols.amqp.codec.framing import METHOD, encode_content, encode
 from mainstem.protocols.amqp.codec.methods import BY_NAME, Method, encode_method
 from mainstem.protocols.amqp.errors import AmqpError, ChannelError, ConnectionError_, fail
 from mainstem.protocols.amqp.handlers import basic, exchanges, queues, transactions
-from mainstem.protocols.amqp.handlers.publishing import Plan, Publisher
+from mainstem.protocols.amqp.handlers.plans import Plan
+from mainstem.protocols.amqp.handlers.publishing import Publisher
 from mainstem.protocols.amqp.handlers.unacknowledged import Unacknowledged, shares
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from mainstem.protocols.amqp.codec.field_table import Table
 from mainstem.protocols.amqp.errors import not_allowed
 from mainstem.protocols.amqp.handlers.channel import Channel
 from mainstem.protocols.amqp.handlers.limits import check_channels, check_connections
+from mainstem.protocols.amqp.handlers.plans import Planner
 from mainstem.protocols.amqp.mapping.words import namespace_of
 from mainstem.protocols.amqp.session import AmqpSession
 
 if TYPE_CHECKING:
     from mainstem.protocols.amqp.handlers.consumers import ChannelConsumer
     from mainstem.protocols.amqp.handlers.node import Node
-    from mainstem.protocols.amqp.handlers.publishing import Plan
 
 log = logging.getLogger(__name__)
 
@@ -43,9 +43,8 @@ class Connection:
         self.namespace = ""
         self.router: Router
         self.owed = 0
-        self.plans: dict[tuple[bytes, bytes], Plan] = {}
-        """What to do with a message, by its basic.publish and its properties."""
-        self.plans_generation = -1
+        self.planner = Planner()
+        """What to do with messages."""
         self.has_room = True
         """Whether deliveries may be sent."""
         self.now = 0.0

@@ -1,8 +1,7 @@
 """basic.publish and its confirms.
 
-What to do with a message follows from its basic.publish and its properties, which most publishers repeat: so it is found out
-once and kept as a plan until a queue or a route changes. A confirm with `multiple` never covers a message that is not
-durable: those that need not wait for the disk are confirmed one by one while earlier ones do.
+A confirm with `multiple` never covers a message that is not durable: those that need not wait for the disk are confirmed one by
+one while earlier ones do.
 """
 
 from __future__ import annotations
@@ -10,73 +9,17 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from mainstem.broker.errors import UnknownExchange
-from mainstem.broker.queues import HOLD, REFUSED, Put, Queue
-from mainstem.broker.routes import Delayed
+from mainstem.broker.queues import HOLD, REFUSED, Put
 from mainstem.coordination.scheduled_record import Target
 from mainstem.protocols.amqp.codec.framing import METHOD, encode_content, encode_frame
-from mainstem.protocols.amqp.codec.methods import decode_method, encode_method
-from mainstem.protocols.amqp.codec.properties import Properties, decode_properties, encode_properties
-from mainstem.protocols.amqp.errors import NO_ROUTE, access_refused, not_found, not_implemented, precondition_failed
-from mainstem.protocols.amqp.handlers.permissions import check_exchange, check_key
-from mainstem.protocols.amqp.mapping.arguments import EXPIRY_MS_MAX
-from mainstem.protocols.amqp.mapping.envelope import KEY_HEADER, further_keys, seal
-from mainstem.protocols.amqp.mapping.values import plain_table, readable
-from mainstem.protocols.amqp.mapping.words import exchange_words
+from mainstem.protocols.amqp.codec.methods import encode_method
+from mainstem.protocols.amqp.errors import NO_ROUTE, precondition_failed
+from mainstem.protocols.amqp.handlers.plans import Plan
 
 if TYPE_CHECKING:
     from mainstem.protocols.amqp.handlers.channel import Channel
 
-REPLY_TO = "amq.rabbitmq.reply-to"
-PLANS_MAX = 2_048
-PLAN_BYTES_MAX = 1_024
-"""Longer properties are not kept: they hardly come again."""
-PERSISTENT = 2
-
 _CONFIRM = struct.Struct(">BHIHHQBB")
-
-
-class Plan:
-    """What becomes of messages with this basic.publish and these properties."""
-
-    __slots__ = (
-        "delayed",
-        "exchange",
-        "headers",
-        "is_plain",
-        "is_single",
-        "key",
-        "mandatory",
-        "must_last",
-        "priority",
-        "properties",
-        "queues",
-        "reply",
-        "routing_key",
-        "routing_keys",
-        "ttl_ms",
-    )
-
-    def __init__(self, exchange: str, routing_key: str, mandatory: bool, properties: bytes) -> None:
-        self.exchange = exchange
-        self.routing_key = routing_key
-        self.routing_keys: tuple[str, ...] = (routing_key,)
-        self.mandatory = mandatory
-        self.properties = properties
-        self.queues: tuple[Queue, ...] = ()
-        self.delayed: tuple[Delayed, ...] = ()
-        self.headers = b""
-        self.key: bytes | None = None
-        self.ttl_ms = -1
-        self.priority = 0
-        self.must_last = False
-        """Whether a confirm waits for the disk."""
-        self.reply: Channel | None = None
-        """Who awaits it as a direct reply."""
-        self.is_plain = False
-        """Whether it goes to queues, and nowhere else."""
-        self.is_single = False
-        """Whether that is one queue."""
 
 
 class Publisher:
@@ -108,7 +51,7 @@ class Publisher:
 
     def publish(self, method: bytes, properties: bytes, bodies: list[bytes]) -> None:
         """Messages that have their basic.publish and their properties in common. Raises AmqpError."""
-        plan = self._find_plan(method, properties)
+        plan = self._connection.planner.find(self._channel, method, properties)
         if plan.is_single and self.transaction is None:
             outcome = self._outbox.put_all(plan.queues[0], plan.headers, bodies, plan.key, plan.ttl_ms, plan.priority)
             if outcome != REFUSED:
@@ -148,103 +91,6 @@ class Publisher:
         else:
             self._early.extend(range(first, first + count))
         self._channel.touch()
-
-    # Plans -----------------------------------------------------------------------------------------------------------
-
-    def _find_plan(self, method: bytes, properties: bytes) -> Plan:
-        connection = self._connection
-        generation = connection.queues.generation + connection.router.generation
-        if connection.plans_generation != generation:
-            connection.plans_generation = generation
-            connection.plans.clear()
-        return connection.plans.get((method, properties)) or self._make_plan(method, properties)
-
-    def _make_plan(self, method: bytes, properties: bytes) -> Plan:
-        arguments = decode_method(method)
-        if arguments["immediate"]:
-            not_implemented("immediate=true")
-        exchange: str = arguments["exchange"]
-        plan = Plan(exchange, arguments["routing_key"], arguments["mandatory"], properties)
-        check_exchange(self._connection, "write", exchange)
-        found = self._connection.router.find(exchange)
-        if exchange:
-            if found is None:
-                not_found(f"no {exchange_words(exchange, self._connection.host)}")
-            if found.internal:
-                access_refused(f"cannot publish to internal {exchange_words(exchange, self._connection.host)}")
-        decoded = decode_properties(properties)
-        may_be_kept = self._take_properties(plan, decoded)
-        for key in plan.routing_keys:
-            check_key(self._connection, "write", exchange, key)
-        may_be_kept &= self._take_routes(plan, decoded)
-        plan.headers = seal(exchange, plan.routing_key, plan.properties, decoded, plan.ttl_ms)
-        if may_be_kept and len(properties) <= PLAN_BYTES_MAX:
-            plans = self._connection.plans
-            if len(plans) >= PLANS_MAX:
-                plans.clear()
-            plans[method, properties] = plan
-        return plan
-
-    def _take_properties(self, plan: Plan, decoded: Properties) -> bool:
-        """What the broker itself looks at; answers whether it is the same for every channel."""
-        user = decoded.get("user_id")
-        if user is not None and user != self._connection.user:
-            precondition_failed(
-                f"user_id property set to '{user}' but authenticated user was '{self._connection.user}'"
-            )
-        if "expiration" in decoded:
-            plan.ttl_ms = expiration_ms(decoded["expiration"])
-        plan.priority = decoded.get("priority", 0)
-        plan.must_last = decoded.get("delivery_mode") == PERSISTENT
-        headers = decoded.get("headers")
-        if headers:
-            for name in ("CC", "BCC"):
-                field = headers.get(name)
-                if field is not None and (
-                    field.type != "array" or any(entry.type != "longstr" for entry in field.value)
-                ):
-                    precondition_failed(f'invalid message: {{unacceptable_type_in_header,<<"{name}">>}}')
-                plan.routing_keys += tuple(further_keys(headers, name))
-            if KEY_HEADER in headers:
-                plan.key = readable(headers[KEY_HEADER])
-            if headers.pop("BCC", None) is not None:
-                plan.properties = encode_properties(decoded)
-        if decoded.get("reply_to") == REPLY_TO:
-            if self._channel.reply_name is None:
-                precondition_failed("fast reply consumer does not exist")
-            decoded["reply_to"] = self._channel.reply_name
-            plan.properties = encode_properties(decoded)
-            return False
-        return True
-
-    def _take_routes(self, plan: Plan, decoded: Properties) -> bool:
-        """Where it goes; answers whether that is so for every message with this key."""
-        connection = self._connection
-        exchange, keys = plan.exchange, plan.routing_keys
-        if not exchange and plan.routing_key.startswith(REPLY_TO):
-            plan.reply = connection.node.reply_channels.get(plan.routing_key)
-            if plan.reply is not None:
-                return False
-
-        def headers() -> dict[str, object]:
-            return plain_table(decoded.get("headers", {}))
-
-        try:
-            if len(keys) == 1:
-                routed = connection.router.route(exchange, keys[0], headers, lambda: decoded)
-            else:
-                routed = connection.router.route_all(exchange, keys, headers, lambda: decoded)
-        except UnknownExchange:
-            not_found(f"no {exchange_words(exchange, connection.host)}")
-        found = [connection.queues.find(connection.namespace, name) for name in routed.queues]
-        plan.queues = tuple([queue for queue in found if queue is not None])
-        plan.delayed = routed.delayed
-        plan.is_plain = bool(plan.queues) and not plan.delayed
-        plan.is_single = plan.is_plain and len(plan.queues) == 1
-        plan.must_last = plan.must_last and (
-            bool(plan.delayed) or any(queue.properties.is_lasting for queue in plan.queues)
-        )
-        return routed.cacheable
 
     # Special ways ----------------------------------------------------------------------------------------------------
 
@@ -345,19 +191,3 @@ def puts_of(transaction: list[tuple[Plan, bytes]]) -> list[Put]:
         for plan, body in transaction
         if plan.queues
     ]
-
-
-def expiration_ms(text: str) -> int:
-    """The time to live that a message names. Raises ChannelError."""
-    digits = text[1:] if text[:1] in ("-", "+") else text
-    length = len(digits) - len(digits.lstrip("0123456789"))
-    if not length:
-        precondition_failed(f"invalid expiration '{text}': no_integer")
-    if length < len(digits):
-        precondition_failed(f"invalid expiration '{text}': {{leftover_string,\"{digits[length:]}\"}}")
-    value = int(text) if len(digits) < 20 else EXPIRY_MS_MAX + 1
-    if value < 0:
-        precondition_failed(f"invalid expiration '{text}': {{value_negative,{value}}}")
-    if value > EXPIRY_MS_MAX:
-        precondition_failed(f"invalid expiration '{text}': {{value_too_large,{value}}}")
-    return value

@@ -28,7 +28,7 @@ from mainstem.protocols.amqp.errors import (
 from mainstem.protocols.amqp.handlers.exchanges import check_not_default
 from mainstem.protocols.amqp.handlers.limits import check_queues
 from mainstem.protocols.amqp.handlers.permissions import check_exchange, check_key, check_queue
-from mainstem.protocols.amqp.handlers.publishing import REPLY_TO
+from mainstem.protocols.amqp.handlers.plans import REPLY_TO
 from mainstem.protocols.amqp.mapping.arguments import (
     NAME_PREFIX,
     PREFIX_BYTES_MAX,

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from mainstem.protocols.amqp.codec.methods import Method
 from mainstem.protocols.amqp.errors import precondition_failed
-from mainstem.protocols.amqp.handlers.publishing import Plan, puts_of
+from mainstem.protocols.amqp.handlers.plans import Plan
+from mainstem.protocols.amqp.handlers.publishing import puts_of
 
 if TYPE_CHECKING:
     from mainstem.protocols.amqp.handlers.channel import Channel

@@ -16,12 +16,13 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from mainstem.broker.queues import Message, deaths_of, decode_headers, encode_headers
+from mainstem.broker.queues import Message, deaths_of, decode_headers, encode_headers, find_header
 from mainstem.protocols.amqp.codec.field_table import Field, Table, encode_table
 from mainstem.protocols.amqp.codec.methods import encode_short_string
 from mainstem.protocols.amqp.codec.properties import Properties, decode_properties, encode_properties
 from mainstem.protocols.amqp.errors import AmqpError
 from mainstem.protocols.amqp.mapping.deaths import death_headers
+from mainstem.protocols.amqp.mapping.quick_seal import AVAILABLE, QuickSeal
 from mainstem.protocols.amqp.mapping.values import plain_table, readable
 
 AMQP_HEADER = "amqp"
@@ -69,11 +70,21 @@ def seal(exchange: str, routing_key: str, properties: bytes, decoded: Properties
     return encode_headers(headers)
 
 
+def encode_address(exchange: str, routing_key: str) -> tuple[bytes, int, bytes]:
+    """What `seal` makes of an address: entries of the block, how many, and the beginning of the last one's content."""
+    names: list[tuple[str, bytes | None]] = []
+    if exchange:
+        names.append(("amqp.exchange", exchange.encode("utf-8", "surrogateescape")))
+        names.append(("amqp.routing-key", routing_key.encode("utf-8", "surrogateescape")))
+    return encode_headers(names)[1:], len(names), encode_short_string(exchange) + encode_short_string(routing_key)
+
+
 class Envelopes:
     """Opens envelopes, and addresses dead letters anew; remembers the last ones."""
 
     def __init__(self) -> None:
         self._opened: dict[bytes, Envelope] = {}
+        self._quick = QuickSeal()
 
     def open(self, message: Message) -> Envelope:
         """Of a message on its way to a consumer."""
@@ -95,18 +106,20 @@ class Envelopes:
         return envelope
 
     def _read(self, block: bytes) -> Envelope:
-        content = dict(decode_headers(block)).get(AMQP_HEADER)
+        content = find_header(block, b"amqp")
         if content is None:
             raise IndexError
         key_at = 1 + content[0]
         end = key_at + 1 + content[key_at]
         address, properties = content[:end], content[end:]
-        decoded = decode_properties(properties)
         deaths = deaths_of(block)
         if deaths:
+            decoded = decode_properties(properties)
             headers: Table = decoded.get("headers", {})
             decoded["headers"] = dict(sorted((headers | death_headers(deaths)).items()))
             properties = encode_properties(decoded)
+        elif not (AVAILABLE and self._quick.is_whole(properties)):
+            decode_properties(properties)  # What a peer is sent must be whole.
         exchange = content[1:key_at].decode("utf-8", "surrogateescape")
         return Envelope(exchange, content[key_at + 1 : end].decode("utf-8", "surrogateescape"), address, properties)
 
