@@ -31,8 +31,8 @@ from mainstem.model.staging import SinkKey, StageKey
 from mainstem.storage.contract import CreateLog, DeleteLog, LogChange, LogConfig, Mutation
 
 SCOPE = "stages"
-FIRST_LOG = 1 << 62
-"""Stages have logs of a range of their own: topics are never in their way, nor they in theirs."""
+FIRST_LOG = 3 << 61
+"""Stages have logs of a range of their own: topics and schedules (from 1 << 62 on) are never in their way, nor they in theirs."""
 STAGES_MAX = 100_000
 SINKS_MAX = 100_000
 """Beyond it the sink that was silent for longest is forgotten."""

@@ -16,6 +16,7 @@ from mainstem.broker.errors import (
     UnknownStage,
     UnknownTopic,
 )
+from mainstem.broker.schedules import Letter, Search, Target
 from mainstem.broker.stages import SinkKey, StageKey, StageRules
 from mainstem.broker.topics import NewTopic
 from mainstem.model.errors import BatchTooLarge, CommitTooLarge, CorruptBatch, KeyRequired, Overloaded, StorageFull
@@ -45,6 +46,21 @@ async def test_what_is_staged_is_seen_when_it_is_published_and_not_before(broker
     assert not broker.stages.open()
     facts = await broker.read(topic.logs[0], 0, 0)
     assert facts.end == 3, "stored as it was staged, without markers"
+
+
+@with_broker
+async def test_stages_and_schedules_are_not_in_each_others_way(broker: Broker) -> None:
+    await broker.topics.ensure(NewTopic("t", 1))
+    now_ms = broker.clock.now_ms()
+    for hours in (1, 30, 1_000):
+        letter = Letter(Target("default", topic="t"), now_ms, b"\0", b"later")
+        await broker.schedules.schedule_now(letter, now_ms + hours * 3_600_000)
+    tasks = [Task(broker, 0, task=number) for number in range(5)]
+    for task in tasks:
+        await task.write("t", 0, b"a")
+    await publish(broker, 0, *tasks)
+    assert await values_in(broker, "t") == [b"a"] * 5
+    assert len((await broker.schedules.pending(Search(), None, 10)).found) == 3
 
 
 @with_broker
