@@ -42,7 +42,7 @@ from mainstem.broker.directed_groups import DirectedGroups
 from mainstem.broker.group_configs import GroupConfigs
 from mainstem.broker.groups import Groups
 from mainstem.broker.letters import Letters
-from mainstem.broker.pipelines import Pipelines
+from mainstem.broker.pipelines import Pipelines, table_pipelines
 from mainstem.broker.producers import Producers
 from mainstem.broker.queues.queues import Queues
 from mainstem.broker.queues.settings import QueueSettings
@@ -114,6 +114,7 @@ class Broker:
         self.acquisitions = Acquisitions(engine, clock, self.topics, self.share_groups, self.dead_letters, self.queues)
         self.stages = Stages(engine, clock, self.transactions, self.topics.named(), catalog.by_id, self.acquisitions)
         self.pipelines = Pipelines(engine, clock)
+        self.pipelines.origins.append(lambda: table_pipelines(self.topics))
         self.dialect: Dialect | None = None
         """How the protocol of queues words things, once somebody speaks it."""
         self.publish = engine.commit

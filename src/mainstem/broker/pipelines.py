@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from mainstem.broker.clock import Clock
+from mainstem.broker.topics import Topics
 from mainstem.coordination.deployment_errors import BuiltInPipeline, StaleLease, UnknownPipeline
 from mainstem.coordination.deployments import (
+    RESERVED_PREFIX,
     SCOPE,
     DefinitionEntry,
     DeploymentTable,
@@ -34,8 +36,11 @@ __all__ = [
     "Wanted",
     "WorkerReport",
     "built_in",
+    "table_pipelines",
 ]
 
+TABLE, TABLES = "table", "tables"
+"""The setting of a topic, and what a driver runs for it."""
 LEASE_S = 30.0
 """How long a worker may be silent before another one gets what it runs."""
 
@@ -137,8 +142,8 @@ class Pipelines:
     async def deploy(self, name: str, file: str, text: str, files: Mapping[str, str]) -> bool:
         """Keep it, in place of what was deployed by this name; durable when answered. Answers whether it is new."""
         async with self._lane:
-            if name not in self._table.definitions and name in self.all(with_built_in=True):
-                raise BuiltInPipeline(f"the broker itself has a pipeline {name!r}")
+            if name.startswith(RESERVED_PREFIX):
+                raise BuiltInPipeline(f"names that begin with {RESERVED_PREFIX} are for the broker's own pipelines")
             is_new = name not in self._table.definitions
             await self._store(self._table.decide_deploy(name, file, text, files, self._clock.now_ms()))
             return is_new
@@ -247,6 +252,12 @@ class Pipelines:
                 self._table.replay(mutation.key, mutation.value)
 
 
+def table_pipelines(topics: Topics) -> Iterable[tuple[str, DefinitionEntry]]:
+    """One pipeline for all topics that are kept as tables, while there are any."""
+    if any(topic.configs.get(TABLE) == "true" for topic in topics.by_id.values()):
+        yield RESERVED_PREFIX + TABLES, built_in(TABLES, TABLES, "table")
+
+
 def built_in(identity: str, text: str, origin: str) -> DefinitionEntry:
-    """What the broker itself brings. Its revision follows from its text."""
-    return DefinitionEntry(identity, zlib.crc32(text.encode()), f"{origin}.yml", text, {}, 0, origin)
+    """What the broker itself brings: the text is the name of what a driver runs."""
+    return DefinitionEntry(identity, zlib.crc32(text.encode()), f"{text}.builtin", text, {}, 0, origin)

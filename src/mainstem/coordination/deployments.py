@@ -23,6 +23,8 @@ from mainstem.coordination.deployment_errors import DeploymentError, UnknownPipe
 from mainstem.storage.contract import Mutation
 
 SCOPE = "pipelines"
+RESERVED_PREFIX = "mainstem."
+"""What the names of the broker's own pipelines begin with."""
 PIPELINES_MAX = 1_000
 DEFINITION_BYTES_MAX = 768 << 10
 """A definition with the files that it names."""

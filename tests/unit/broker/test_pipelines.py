@@ -200,20 +200,20 @@ async def test_reports_go_on_over_restarts_of_the_driver(engine: MemoryEngine) -
 @with_engine
 async def test_pipelines_of_the_broker_itself(engine: MemoryEngine) -> None:
     pipelines = opened(engine, HandClock())
-    brought = {"table.orders": built_in("topic-1", "name: x", "table")}
+    brought = {"mainstem.tables": built_in("tables", "tables", "table")}
     pipelines.origins.append(brought.items)
     assert pipelines.all() == {}
-    assert list(pipelines.all(with_built_in=True)) == ["table.orders"]
+    assert list(pipelines.all(with_built_in=True)) == ["mainstem.tables"]
     with pytest.raises(BuiltInPipeline):
-        await pipelines.remove("table.orders")
+        await pipelines.remove("mainstem.tables")
     with pytest.raises(BuiltInPipeline):
-        await pipelines.deploy("table.orders", "p.yml", "text", {})
+        await pipelines.deploy("mainstem.tables", "p.yml", "text", {})
     orders = await pipelines.beat(A, 5, [])
-    assert names(orders) == ["table.orders"]
-    await pipelines.wish("table.orders", "paused")
+    assert names(orders) == ["mainstem.tables"]
+    await pipelines.wish("mainstem.tables", "paused")
     assert names(await pipelines.beat(A, 5, [])) == []
     brought.clear()
-    assert (await pipelines.beat(A, 5, running(orders))).removed == ["table.orders"]
+    assert (await pipelines.beat(A, 5, running(orders))).removed == ["mainstem.tables"]
 
 
 class Leases(RuleBasedStateMachine):

@@ -35,7 +35,9 @@ FUNCTION = re.compile(r"([^:]+\.py)?:[A-Za-z_]\w*")
 TOPIC_KINDS = ("topic", "topics", "topicPattern")
 SOURCE_KINDS = (*TOPIC_KINDS, "queue", "table", "files")
 SINK_KINDS = ("topic", "parquet", "delta", "table", "console")
-FILE_FORMATS = ("parquet", "json", "csv", "text", "orc")
+FILE_FORMATS = ("parquet", "json", "csv", "text", "orc", "delta", "table")
+TABLE_FORMATS = ("delta", "table")
+"""Read as they are when the run starts."""
 RECORD_COLUMNS = ("key", "value", "headers", "partition", "timestamp")
 DEFAULT_START = "earliest"
 """A pipeline loses nothing that came before its first start, unless it is told to."""
@@ -149,6 +151,8 @@ class _Parts:
             is_stream = section.flag("stream", False)
             if is_stream and schema is None:
                 section.problem("a stream of files needs `schema`")
+            if file_format in TABLE_FORMATS and (schema is not None or is_stream):
+                section.problem(f"a table of format {file_format} has its own schema, and is no stream")
             if is_stream and self._mode is Mode.BATCH:
                 section.problem("`stream` has no meaning in mode batch", section.place_of("stream"))
         else:
@@ -290,12 +294,13 @@ class _Parts:
         mode = "error"
         if kind in ("parquet", "delta"):
             partition_by = section.words("partitionBy")
+        if kind == "parquet":
             mode = section.choice("mode", ("error", "append", "overwrite"), "error")
             if section.given(["mode"]) and self._mode is not Mode.BATCH:
                 section.problem(
                     "`mode` has a meaning for a pipeline of mode batch: streams append", section.place_of("mode")
                 )
-        if kind in ("parquet", "table") and output != "append":
+        if kind in ("parquet", "table", "delta") and output != "append":
             section.problem(f"a {kind} sink takes `output: append` alone", section.place_of("output"))
         options = section.options("options")
         return Sink(

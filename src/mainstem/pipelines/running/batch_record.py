@@ -45,7 +45,7 @@ class BatchRecord:
         """As it is to be written: what this run has begun itself, and not ended, it may overwrite."""
         if sink.name in self._begun:
             return dataclasses.replace(sink, mode="overwrite") if sink.mode == "error" else sink
-        if sink.kind != "topic" and sink.mode == "error" and self._exists(sink):
+        if sink.kind == "parquet" and sink.mode == "error" and self._exists(sink):
             return sink  # refused by Spark; not ours to overwrite next time
         self._begun.append(sink.name)
         self._store()

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame, Observation, SparkSession
 
 from mainstem.pipelines.definition.errors import DefinitionRefused, Problem
 from mainstem.pipelines.definition.files import load_module
@@ -19,7 +19,10 @@ from mainstem.pipelines.definition.pipeline import Deduplicate, Expectation, Pip
 from mainstem.pipelines.running.context import RunContext
 from mainstem.pipelines.running.rules import broken, kept, observed
 from mainstem.pipelines.running.sentences import told_at, told_in_python
+from mainstem.pipelines.tables.delta import read_delta
+from mainstem.pipelines.tables.reading import read_table, read_topic
 
+TABLES: dict[str, Callable[[SparkSession, str], DataFrame]] = {"delta": read_delta, "table": read_table}
 SESSION_PARAMETER = "spark"
 """A function with a parameter of this name is given the session."""
 
@@ -140,6 +143,8 @@ class Frames:
         context = self._context
         session = context.session
         reader: Any = session.readStream if source.is_stream else session.read
+        if source.file_format in TABLES:
+            return TABLES[source.file_format](session, context.path(source.target))
         if source.kind == "files":
             reader = reader.format(source.file_format).options(**source.options)
             if source.schema is not None:
@@ -152,6 +157,9 @@ class Frames:
             options["group"] = context.group(self._sink)
         if not context.is_stream and source.kind != "table":
             options = self._range(named) | options
+        if source.kind == "table" and not context.is_stream:
+            del options["topic"]
+            return read_topic(session, source.target, options)
         rows: DataFrame = reader.format("mainstem").options(**options).load()
         return rows
 

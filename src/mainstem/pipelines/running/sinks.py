@@ -11,6 +11,7 @@ KINDS.
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -20,9 +21,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import BinaryType, StringType
 
 from mainstem.pipelines.definition.pipeline import Mode, Sink
-from mainstem.pipelines.errors import InvalidOption
 from mainstem.pipelines.running.context import RunContext
 from mainstem.pipelines.running.sentences import told_at
+from mainstem.pipelines.tables.delta import append_to_delta
+from mainstem.pipelines.tables.sink import append_batch
 
 RECORD = frozenset(
     {"key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers", "deliverAt"}
@@ -147,15 +149,44 @@ class ConsoleSink(MicroBatchSink):
         self.write_batch(frame, 0)
 
 
-KINDS: dict[str, type[OpenSink]] = {"topic": TopicSink, "parquet": ParquetSink, "console": ConsoleSink}
+class TableSink(MicroBatchSink):
+    """A table as topics have them: Parquet whose small files are merged, each batch once."""
+
+    def write_batch(self, frame: DataFrame, number: int) -> None:
+        """Fenced by the query and its batch's number, in the table's manifest."""
+        append_batch(frame, self.context.path(self.sink.target), number)
+
+    def write(self, frame: DataFrame) -> None:
+        """Fenced by the run."""
+        append_batch(frame, self.context.path(self.sink.target), 0, query=self.context.run_id or uuid.uuid4().hex)
+
+
+class DeltaSink(MicroBatchSink):
+    """A table of Delta Lake, each batch once."""
+
+    def write_batch(self, frame: DataFrame, number: int) -> None:
+        """Fenced by the query and its batch's number, in the table's log."""
+        by = self.sink.partition_by
+        append_to_delta(frame, self.context.path(self.sink.target), number, partition_by=by)
+
+    def write(self, frame: DataFrame) -> None:
+        """Fenced by the run."""
+        run_id, by = self.context.run_id or uuid.uuid4().hex, self.sink.partition_by
+        append_to_delta(frame, self.context.path(self.sink.target), 0, query=run_id, partition_by=by)
+
+
+KINDS: dict[str, type[OpenSink]] = {
+    "topic": TopicSink,
+    "parquet": ParquetSink,
+    "table": TableSink,
+    "delta": DeltaSink,
+    "console": ConsoleSink,
+}
 
 
 def open_sink(sink: Sink, context: RunContext) -> OpenSink:
     """The sink of this kind."""
-    kind = KINDS.get(sink.kind)
-    if kind is None:
-        raise InvalidOption(f"{sink.place}: a sink of the kind {sink.kind} is not available.")
-    return kind(sink, context)
+    return KINDS[sink.kind](sink, context)
 
 
 def record_rows(frame: DataFrame, sink: Sink) -> DataFrame:

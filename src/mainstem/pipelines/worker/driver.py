@@ -24,7 +24,15 @@ from mainstem.pipelines.definition.files import read_pipeline
 from mainstem.pipelines.definition.pipeline import Mode, Pipeline
 from mainstem.pipelines.running.lines import Lines
 from mainstem.pipelines.running.run import PipelineRun, Watch
-from mainstem.pipelines.running.starting import PipelineBusy, locked, open_context, pipeline_directory
+from mainstem.pipelines.running.starting import (
+    IDLE_SETTINGS,
+    PipelineBusy,
+    locked,
+    open_context,
+    pipeline_directory,
+)
+from mainstem.pipelines.session import start_session
+from mainstem.pipelines.worker.built_in import built_in
 from mainstem.sdk.errors import ClientError
 from mainstem.sdk.http_api import ApiRefused, ask, path_of
 
@@ -34,6 +42,7 @@ RENEW_S = 6.0
 """How often the broker is asked whether this driver may go on, in any case."""
 LOCK_PATIENCE_S = 30.0
 FIRST_LEASE_S = 25.0
+BUILT_IN_SUFFIX = ".builtin"
 EXIT_FAILED, EXIT_FENCED, EXIT_ORPHANED = 1, 3, 4
 STALE = ("stale-lease", "unknown-pipeline")
 
@@ -50,9 +59,11 @@ def main() -> None:
     threading.Thread(target=_watch_life_line, name="life-line", daemon=True).start()
     status = Status(options.status_fd)
     try:
-        pipeline = read_pipeline(options.definition)
-        with _own(pipeline_directory(pipeline.name, options.data_dir)):
-            _run(pipeline, options, status)
+        with _own(pipeline_directory(options.name, options.data_dir)):
+            if options.definition.suffix == BUILT_IN_SUFFIX:
+                _run_built_in(options, status)
+            else:
+                _run(read_pipeline(options.definition), options, status)
     except MainstemError as error:
         logger.error("%s", error)  # noqa: TRY400 - an expected error has no trace
         status.say("failed", str(error))
@@ -98,6 +109,22 @@ def _run(pipeline: Pipeline, options: argparse.Namespace, status: Status) -> Non
         status.say("finished")
     logger.info("the pipeline has ended")
     context.session.stop()
+
+
+def _run_built_in(options: argparse.Namespace, status: Status) -> None:
+    """What the broker itself wants to be run: its definition is the name of a function."""
+    stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Reporter(options.http, options.name, options.epoch)
+    run = built_in(options.definition.read_text(encoding="utf-8").strip())
+    session = start_session(
+        options.name, master=None, data_dir=options.data_dir, checkpoint=None, settings=IDLE_SETTINGS, ui=False
+    )
+    logger.info("the pipeline runs")
+    status.say("running")
+    run(session, options.address, stopped)
+    session.stop()
 
 
 class Status:
