@@ -6,6 +6,7 @@
 #   make spark-crash      kill a Spark query and its broker again and again   (SPARK_CYCLES=50)
 #   make test-java        Kafka's own Java tools and Spark's connector, where Maven Central can be reached
 #   make test-cluster     a Spark cluster on this machine, whose workers do not have mainstem
+#   make test-connect     `mainstem sql` on a Spark Connect server
 #   make demo             orders in, totals by Spark, in about a minute
 #   make bench            measure                      make bench-spark   measure Spark over topics
 #   make setup, make compile, make clean
@@ -31,7 +32,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 
 COMPILE := $(BIN)/python compile_core.py
 
-.PHONY: serve test test-java test-cluster demo lint bench bench-spark simulate crash spark-crash setup compile clean
+.PHONY: serve test test-java test-cluster test-connect demo lint bench bench-spark simulate crash spark-crash setup compile clean
 .DEFAULT_GOAL := test
 
 serve: $(SERVE)
@@ -48,6 +49,9 @@ test-java: compile
 # Not part of `test`, for its minutes.
 test-cluster: compile
 	$(BIN)/python -m pytest tests/spark/cluster/on_a_cluster.py $(ARGS)
+
+test-connect: compile
+	$(BIN)/python -m pytest tests/spark/sql/on_a_connect_server.py $(ARGS)
 
 demo: compile
 	@$(BIN)/python -m demo

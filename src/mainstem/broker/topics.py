@@ -21,7 +21,7 @@ from mainstem.coordination.catalog import (
     check_topic_name,
 )
 from mainstem.coordination.errors import TopicError, TopicExists, UnknownTopic
-from mainstem.coordination.topic_config import OPTIONS, TopicOption, check_topic_config
+from mainstem.coordination.topic_config import OPTIONS, TopicOption, check_topic_option
 from mainstem.model.errors import MainstemError
 from mainstem.storage.contract import Engine, Mutation
 
@@ -32,8 +32,8 @@ __all__ = [
     "Topic",
     "TopicOption",
     "Topics",
-    "check_topic_config",
     "check_topic_name",
+    "check_topic_option",
 ]
 
 

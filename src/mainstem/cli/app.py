@@ -12,6 +12,7 @@ from mainstem.cli.deployment_commands import pipeline_app
 from mainstem.cli.log_commands import log_app
 from mainstem.cli.queue_commands import queue_app
 from mainstem.cli.serve import serve
+from mainstem.cli.sql_command import sql
 
 app = typer.Typer(
     name="mainstem",
@@ -22,6 +23,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(serve)
+app.command()(sql)
 app.add_typer(config_app, name="config")
 app.add_typer(log_app, name="log")
 app.add_typer(pipeline_app, name="pipeline")

@@ -170,16 +170,21 @@ OPTIONS: Mapping[str, TopicOption] = {option.name: option for option in _OPTIONS
 
 
 def check_topic_config(configs: Mapping[str, str]) -> None:
-    """Raises InvalidTopicConfig for the first name that is unknown or value that is not kept."""
+    """Raises InvalidTopicConfig for the first name that is unknown or value that is not kept, or does not go with others."""
     for name, value in configs.items():
-        option = OPTIONS.get(name)
-        if option is None:
-            raise InvalidTopicConfig(f"{name} is not a topic configuration that is kept here")
-        try:
-            option.check(value)
-        except ValueError as error:
-            raise InvalidTopicConfig(f"Invalid value {value} for configuration {name}: {error}") from None
+        check_topic_option(name, value)
     _check_value_configs(configs)
+
+
+def check_topic_option(name: str, value: str) -> None:
+    """The same for one of them, whatever the others are."""
+    option = OPTIONS.get(name)
+    if option is None:
+        raise InvalidTopicConfig(f"{name} is not a topic configuration that is kept here")
+    try:
+        option.check(value)
+    except ValueError as error:
+        raise InvalidTopicConfig(f"Invalid value {value} for configuration {name}: {error}") from None
 
 
 def _check_value_configs(configs: Mapping[str, str]) -> None:

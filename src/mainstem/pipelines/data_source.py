@@ -34,6 +34,10 @@ class DefaultSource(DataSource):
             from mainstem.pipelines.queue_columns import queue_schema
 
             return queue_schema(self.options)
+        if "system" in self.options:
+            from mainstem.pipelines.sql.system_source import system_schema
+
+            return system_schema(self.options)
         from mainstem.pipelines.source import source_schema
 
         return source_schema(self.options)
@@ -44,6 +48,10 @@ class DefaultSource(DataSource):
             from mainstem.pipelines.queue_options import refuse_batch_read
 
             refuse_batch_read()
+        if "system" in self.options:
+            from mainstem.pipelines.sql.system_source import SystemReader
+
+            return SystemReader(self.options, schema)
         from mainstem.pipelines.source import TopicReader
 
         return TopicReader(self.options, schema)

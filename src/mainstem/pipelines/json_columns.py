@@ -34,7 +34,7 @@ def json_columns(options: SourceOptions) -> StructType | str:
     """A schema in Spark's DDL is handed on as text, because only Spark's JVM can parse it."""
     given = options.text("value.schema")
     if given is None:
-        return schema_of(_sampled_type(options), with_headers=options.with_headers, with_corrupt=True)
+        return schema_of(sampled_type(sampled_values(options)), with_headers=options.with_headers, with_corrupt=True)
     if given.lstrip().startswith("{"):
         try:
             kind = StructType.fromJson(json.loads(given))
@@ -53,9 +53,10 @@ def json_columns(options: SourceOptions) -> StructType | str:
     return ", ".join(parts)
 
 
-def _sampled_type(options: SourceOptions) -> StructType:
+def sampled_type(values: Iterable[bytes]) -> StructType:
+    """What the objects among the values have in common."""
     kind: DataType = NullType()
-    for value in _sampled_values(options):
+    for value in values:
         try:
             parsed = json.loads(value)
         except ValueError:
@@ -70,7 +71,8 @@ def _sampled_type(options: SourceOptions) -> StructType:
     return StructType([StructField(field.name, _settled(field.dataType)) for field in kind])
 
 
-def _sampled_values(options: SourceOptions) -> Iterator[bytes]:
+def sampled_values(options: SourceOptions) -> Iterator[bytes]:
+    """Some values of each partition."""
     with options.client() as client:
         wanted = options.partitions(client)
         starting = options.starting(START_OF_BATCHES)

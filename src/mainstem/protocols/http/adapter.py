@@ -21,6 +21,7 @@ from mainstem.protocols.http.handlers.queues import QueueHandlers
 from mainstem.protocols.http.handlers.routes import Routes, Spawn
 from mainstem.protocols.http.handlers.schedules import ScheduleHandlers
 from mainstem.protocols.http.handlers.stages import StageHandlers
+from mainstem.protocols.http.handlers.tables import TableHandlers
 from mainstem.protocols.http.handlers.topics import TopicHandlers
 from mainstem.protocols.http.session import HttpSession, HttpSettings
 from mainstem.wire.http.dates import HttpDate
@@ -57,6 +58,7 @@ class HttpAdapter:
             *MeasurementHandlers(operations, broker, group_lag, LoopDelay(broker.clock)).routes(),
             *node.routes(),
             *TopicHandlers(broker, meter).routes(),
+            *TableHandlers(broker, operations).routes(),
             *GroupHandlers(broker, group_lag).routes(),
             *StageHandlers(broker).routes(),
             *AcquisitionHandlers(broker).routes(),

@@ -34,6 +34,9 @@ class FixedOperations:
     def advertised(self) -> Mapping[str, list[str]]:
         return {"http": ["127.0.0.1:8282"]}
 
+    def data_directory(self) -> str:
+        return "/nowhere"
+
     def storage(self) -> Mapping[str, float]:
         return {"logs": 1.0}
 

@@ -18,7 +18,7 @@ async def test_the_index_links_to_what_is_there(client: Client) -> None:
     links = (await client.get("/"))["links"]
     operations = {"health", "ready", "metrics", "openapi", "node"}
     things = {"topics", "groups", "queues", "acquisitions"}
-    assert set(links) == operations | things | {"redrives", "schedules", "recurrences", "stages", "pipelines"}
+    assert set(links) == operations | things | {"redrives", "schedules", "recurrences", "stages", "pipelines", "tables"}
     for path in links.values():
         assert (await client.ask("GET", path)).status == 200
         assert (await client.ask("HEAD", path)).body == b""

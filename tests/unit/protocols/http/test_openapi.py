@@ -67,6 +67,7 @@ async def test_every_route_is_described_with_its_refusals(client: Client) -> Non
 async def test_every_route_answers_as_described(client: Client) -> None:
     document = await client.get("/openapi.json")
     await client.create("t", 2)
+    await client.create("kept", table=True)
     await client.publish("t", NOW_MS - 1_000, -1)
     await behind(client, "g", "t", 2)
     queue = await client.broker.queues.declare("default", "q", QueueProperties())
@@ -144,6 +145,7 @@ async def test_every_route_answers_as_described(client: Client) -> None:
         ],
         ("POST", "/v1/acquisitions/{id}/settle"): [(f"{acquisition}/settle", None)],
         ("POST", "/v1/acquisitions/{id}/release"): [(f"{acquisition}/release", None)],
+        ("GET", "/v1/tables/{name}"): [("/v1/tables/kept", None), ("/v1/tables/t", None), ("/v1/tables/x", None)],
         ("GET", "/v1/schedules/{id}"): [(f"/v1/schedules/{ids[0]}", None), ("/v1/schedules/x", None)],
         ("PATCH", "/v1/schedules/{id}"): [(f"/v1/schedules/{ids[0]}", {"delay_ms": 9}), ("/v1/schedules/x", {})],
         ("DELETE", "/v1/schedules/{id}"): [(f"/v1/schedules/{ids[1]}", None), ("/v1/schedules/x", None)],

@@ -64,6 +64,9 @@ class Operations(Protocol):
     def advertised(self) -> Mapping[str, list[str]]:
         """The addresses clients are told, by listener name."""
 
+    def data_directory(self) -> str:
+        """Where the log is, and tables are unless they say otherwise."""
+
     def storage(self) -> Mapping[str, float]:
         """Measurements of the storage engine, by name."""
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from mainstem.broker.errors import InvalidTopicConfig
-from mainstem.broker.topics import OPTIONS, Topic, check_topic_config
+from mainstem.broker.topics import OPTIONS, Topic, check_topic_option
 from mainstem.protocols.http.errors import InvalidConfig, InvalidContent, escape_pointer
 from mainstem.protocols.http.mapping.documents import PAGE_ITEMS_MAX, Limit
 
@@ -160,7 +160,7 @@ def config_texts(given: Mapping[str, Any]) -> dict[str, str]:
     for key, value in given.items():
         texts[key] = _text(key, value)
         try:
-            check_topic_config({key: texts[key]})
+            check_topic_option(key, texts[key])
         except InvalidTopicConfig as error:
             raise InvalidConfig(str(error), key) from None
     return texts

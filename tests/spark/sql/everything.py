@@ -1,0 +1,39 @@
+"""A broker with all that statements ask for."""
+
+import json
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from tests.spark.topics import send_records
+from tests.system.program import Program
+
+
+class Everything:
+    """A broker with Kafka, AMQP and HTTP."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.program = Program(data_dir, "--listen", "http=127.0.0.1:0")
+        ready = self.program.wait_ready()
+        self.address, self.amqp, self.http = (ready[name][0] for name in ("kafka", "amqp", "http"))
+
+    def post(self, path: str, content: dict[str, Any], method: str = "POST") -> None:
+        asked = urllib.request.Request(
+            f"http://{self.http}{path}",
+            json.dumps(content).encode(),
+            {"content-type": "application/json"},
+            method=method,
+        )
+        urllib.request.urlopen(asked, timeout=30).close()
+
+    def create(self, name: str, partitions: int = 1, **config: Any) -> None:
+        said = {key.replace("_", "."): value for key, value in config.items()}
+        self.post("/v1/topics", {"name": name, "partitions": partitions, "config": said})
+
+    def send(self, topic: str, *values: str | bytes, key: bytes | None = None) -> None:
+        encoded = [value.encode() if isinstance(value, str) else value for value in values]
+        send_records(self, topic, [(key, value, None) for value in encoded])
+
+    def kill(self) -> None:
+        self.program.process.kill()
+        self.program.process.communicate()
