@@ -16,6 +16,7 @@ import msgspec
 from mainstem.broker.clock import Clock
 from mainstem.broker.letters import HELD_MAX, REDRIVEN_HEADER, origin_of, redriven_count, take
 from mainstem.broker.queues import Message, Put, Queue, Queues, decode_headers, encode_headers
+from mainstem.broker.queues.dead_lettering import priority_of
 from mainstem.model.errors import EngineClosed, MainstemError
 
 log = logging.getLogger(__name__)
@@ -123,7 +124,8 @@ class Redrives:
         if not redrive.wanted(message) or target is None or times >= redrive.wish.times_max:
             redrive.left += 1
             return False
-        put = Put([target], self._readdressed(message, target, times + 1), message.value, message.key)
+        headers, priority = self._readdressed(message, target, times + 1), priority_of(message, self._queues.envelopes)
+        put = Put([target], headers, message.value, message.key, priority=priority)
         refused = await self._queues.outbox.commit_transaction([put], settle=lambda: self._queues.settle([message]))
         assert not refused, "there was room a moment ago, and nothing has happened since"
         redrive.moved += 1

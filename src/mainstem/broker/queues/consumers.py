@@ -75,6 +75,16 @@ class Rota:
                 self._activate(self.all[0])
         return True
 
+    def is_overtaken(self) -> bool:
+        """Whether somebody waits who comes before the active one: that one is given nothing more."""
+        return self.active is not None and self.all[0].priority > self.active.priority
+
+    def take_over(self) -> None:
+        """Whoever comes first is active from now on."""
+        assert self.active is not None
+        self.active.activated(False)
+        self._activate(self.all[0])
+
     def _activate(self, consumer: Consumer) -> None:
         self.active = consumer
         consumer.activated(True)

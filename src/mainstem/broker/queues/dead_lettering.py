@@ -15,6 +15,7 @@ from mainstem.coordination.queue.deaths import (
     DEAD_HEADER,
     ORIGIN_HEADER,
     TTL_HEADER,
+    Attempt,
     Death,
     Origin,
     Reason,
@@ -45,6 +46,7 @@ __all__ = [
     "Reason",
     "deaths_of",
     "decode_origin",
+    "priority_of",
 ]
 
 log = logging.getLogger(__name__)
@@ -145,7 +147,7 @@ class DeadLettering:
         if ORIGIN_HEADER not in known:
             block.append((ORIGIN_HEADER, origin))
         block.append((DEAD_HEADER, encode_facts(deaths)))
-        return [Put(targets, encode_headers(block), message.value, message.key, -1, _priority(message))]
+        return [Put(targets, encode_headers(block), message.value, message.key, -1, priority_of(message, envelopes))]
 
     def _route(self, queue: Queue, exchange: str, keys: Sequence[str], message: Message) -> Sequence[str]:
         def headers() -> Mapping[str, object]:
@@ -159,6 +161,7 @@ class DeadLettering:
     def _origin(self, message: Message, reason: Reason, error: str, now_ms: int) -> Origin:
         lane = message.lane
         queue: Queue = lane.queue
+        attempts: list[Attempt] = lane.attempts.get(message.offset, [])
         return Origin(
             reason,
             queue.namespace,
@@ -170,13 +173,17 @@ class DeadLettering:
             now_ms,
             message.deliveries + (reason in ("rejected", "delivery_limit")),
             message.failures,
-            error,
+            error or next((attempt.error for attempt in reversed(attempts) if attempt.error), ""),
+            attempts,
         )
 
 
-def _priority(message: Message) -> int:
-    """A lane of a queue with priorities is a level."""
-    return message.lane.number if message.lane.queue.properties.priority_max else 0
+def priority_of(message: Message, envelopes: Envelopes) -> int:
+    """What its publisher said; of a queue with priorities, the level that it had."""
+    if message.lane.queue.properties.priority_max:
+        return int(message.lane.number)
+    priority = envelopes.properties_of(message).get("priority", 0)
+    return priority if isinstance(priority, int) else 0
 
 
 def _ttl(message: Message) -> int:

@@ -23,7 +23,9 @@ from mainstem.coordination.queue.entries import (
     SCOPE,
     QueueEntry,
     forget_queue,
+    put_attempts,
     put_given,
+    put_paused,
     put_queue,
     put_rest,
     put_rewound,
@@ -205,6 +207,7 @@ class Declaring:
                 first = offset + 1
             lane.drop_window(lane.end)
             lane.count = len(kept)
+            lane.forget_attempts([offset for offset in lane.attempts if offset not in lane.unsettled])
             for offset in list(lane.rests):
                 del lane.rests[offset]
                 lane.rests_changed.add(offset)
@@ -216,16 +219,19 @@ class Declaring:
     def _decide_end(self, queue: Queue, *, with_topic: bool = True) -> _End:
         """What is to be committed, and what is to be done when it is."""
         state = [forget_queue(queue.namespace, queue.name)]
+        if queue.is_paused:
+            state.append(put_paused(queue.namespace, queue.name, is_paused=False))
         for number in queue.logs:
             lane = next((lane for lane in queue.lanes if lane.log == number), None)
             if lane is not None:
-                cursor, rests = lane.cursor, list(lane.rests)
+                cursor, rests, attempts = lane.cursor, list(lane.rests), {*lane.attempts, *lane.attempts_changed}
             else:
                 stored = self._stored.take(number)
-                cursor, rests = stored.cursor, list(stored.rests)
+                cursor, rests, attempts = stored.cursor, list(stored.rests), set(stored.attempts)
             state += cursor.decide_forget(SCOPE)
             state += [put_given(number, None), put_rewound(number, None)]
             state += [put_rest(number, offset, None) for offset in rests]
+            state += [put_attempts(number, offset, None) for offset in attempts]
         router = self._routes.of(queue.namespace)
         routes = router.decide_forget_queue(queue.name)
         state += routes.state

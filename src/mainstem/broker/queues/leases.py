@@ -51,5 +51,5 @@ class Leases:
                     late.append(message.again())
                     message.lane.unsettled[message.offset] = late[-1]
         if late:
-            self._queues.requeue(late, failed=True)
+            self._queues.requeue(late, failed=True, error="its lease ended")
         self._arm()

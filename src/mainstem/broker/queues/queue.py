@@ -323,7 +323,11 @@ class Queue:
             if self._getters:
                 self._serve_getters()
             rota = self.consumers
-            if rota.all and not self.is_paused:
+            is_handing_over = rota.is_single and self.properties.kind == "quorum" and rota.is_overtaken()
+            if is_handing_over and not self.unsettled_count:  # What the active one has, it may finish.
+                rota.take_over()
+                is_handing_over = False
+            if rota.all and not self.is_paused and not is_handing_over:
                 while (able := rota.able()) and self._serve(able):
                     pass
             self._let_go_expired()

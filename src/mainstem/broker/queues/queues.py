@@ -25,7 +25,7 @@ from mainstem.broker.queues.settling import Settling
 from mainstem.broker.queues.stored import StoredQueues
 from mainstem.broker.queues.streams import StreamReader
 from mainstem.broker.queues.upkeep import Upkeep
-from mainstem.coordination.queue.entries import SCOPE, put_given, put_rest
+from mainstem.coordination.queue.entries import SCOPE, put_attempts, put_given, put_paused, put_rest
 from mainstem.coordination.queue.lane import Lane
 from mainstem.coordination.queue.message import Message
 from mainstem.coordination.queue.properties import QueueProperties
@@ -182,6 +182,7 @@ class Queues:
         if queue.properties.is_lasting or queue.is_borrowed:
             lane.reserved = lane.reserve_at = stored.given
         lane.rests = {offset: (due_ms, None) for offset, due_ms in stored.rests.items()}
+        lane.attempts = stored.attempts
         self._lanes[log_number] = lane
         self.outbox.window_bytes_max = min(WINDOW_BYTES_MAX, self.settings.window_bytes_max // len(self._lanes))
         return lane
@@ -277,6 +278,15 @@ class Queues:
         else:
             self.upkeep.at(due_ms, (queue, "idle"), functools.partial(self.watch_idle, queue))
 
+    async def pause(self, queue: Queue, *, is_paused: bool) -> None:
+        """Give nothing out, or give out again; a restart changes nothing in that. Raises kinds of MainstemError."""
+        if queue.properties.is_lasting or queue.is_borrowed:
+            await self._engine.alter((), [put_paused(queue.namespace, queue.name, is_paused=is_paused)])
+        if is_paused:
+            queue.pause()
+        else:
+            queue.resume()
+
     def bury_refused(self, queue: Queue, headers: bytes, value: bytes | memoryview, key: bytes | None) -> None:
         """A message that a full queue did not take goes where its dead letters go."""
         message = Message(queue.lane_of(0), -1, self.now_ms(), key, headers, value, 0)
@@ -297,6 +307,9 @@ class Queues:
                     put_rest(lane.log, o, lane.rests[o][0] if o in lane.rests else None) for o in lane.rests_changed
                 ]
                 lane.rests_changed.clear()
+            if lane.attempts_changed:
+                state += [put_attempts(lane.log, o, lane.attempts.get(o)) for o in lane.attempts_changed]
+                lane.attempts_changed.clear()
         if lane.floor_moved < lane.cursor.floor and not queue.is_borrowed:
             self.upkeep.at(self.now_ms() + FLOOR_DELAY_MS, (lane, "floor"), functools.partial(self._move_floor, lane))
         if lane.rewound and lane.cursor.floor >= lane.rewound:

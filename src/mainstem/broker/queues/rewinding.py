@@ -71,6 +71,7 @@ class Rewinding:
             lane.rests_changed.add(offset)
             self._queues.upkeep.forget((lane, offset))
         lane.cursor.seek(place)
+        lane.forget_attempts([offset for offset in lane.attempts if offset < place and offset not in lane.unsettled])
         held = [*(offset for offset in lane.unsettled if offset < place), *lane.held.below(place)]
         if held:
             # They are still given out; when they come back they are to be there.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mainstem.broker.queues.dead_lettering import DeadLettering, Reason
 from mainstem.coordination.cursor import Counts
+from mainstem.coordination.queue.deaths import ERROR_BYTES_MAX, Attempt
 from mainstem.coordination.queue.message import Message
 
 if TYPE_CHECKING:
@@ -48,8 +49,9 @@ class Settling:
                 if other.settle(its_own):
                     self._changed(other)
 
-    def requeue(self, messages: Iterable[Message], *, failed: bool = True, delay_ms: int = 0) -> None:
+    def requeue(self, messages: Iterable[Message], *, failed: bool = True, delay_ms: int = 0, error: str = "") -> None:
         """Back to their places, to be given out again: at once, or after a delay; given up if that was once too often."""
+        attempt = _attempt(self._queues.now_ms(), error) if failed else None
         back: dict[QueueLane, list[Message]] = {}
         spent: list[Message] = []
         for message in messages:
@@ -60,6 +62,8 @@ class Settling:
             message.deliveries += 1
             message.failures += failed
             lane.cursor.count(message.offset, Counts(message.deliveries, message.failures))
+            if attempt is not None:
+                lane.tried(message.offset, attempt)
             wait_ms, is_spent = self._judge(message, failed, delay_ms)
             if is_spent:
                 lane.unsettled[message.offset] = message
@@ -74,7 +78,7 @@ class Settling:
             lane.queue.returned()
             lane.queue.wake()
         if spent:
-            self.reject(spent, "delivery_limit")
+            self.reject(spent, "delivery_limit", error)
 
     def _judge(self, message: Message, failed: bool, delay_ms: int) -> tuple[int, bool]:
         """How long it is to rest, and whether it was given out too often."""
@@ -93,6 +97,8 @@ class Settling:
             lane: QueueLane = message.lane
             if lane.unsettled.get(message.offset) is not message:
                 continue
+            if reason == "rejected":
+                lane.tried(message.offset, _attempt(self._queues.now_ms(), error))
             letters = self._dead.letters(message, reason, error)
             target = lane.queue.rules.dead_letter
             if not letters and target is not None and target.strategy == "at-least-once":
@@ -102,6 +108,7 @@ class Settling:
             del lane.unsettled[message.offset]
             lane.count -= 1
             lane.cursor.done.append(message.offset)
+            lane.forget_attempts((message.offset,))
             if letters:
                 self._outbox.together(letters, message)
             else:
@@ -132,3 +139,7 @@ class Settling:
     def _changed(self, lane: QueueLane) -> None:
         if not lane.is_gone:
             self._outbox.dirty(lane)
+
+
+def _attempt(now_ms: int, error: str) -> Attempt:
+    return Attempt(now_ms, error.encode("utf-8", "replace")[:ERROR_BYTES_MAX].decode("utf-8", "ignore"))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mainstem.broker.queues.queue import Queue
 from mainstem.coordination.cursor import Cursor
 from mainstem.coordination.queue import entries
+from mainstem.coordination.queue.deaths import Attempt
 from mainstem.coordination.queue.properties import QueueProperties
 from mainstem.coordination.subscription_entries import decode_floor, decode_floor_key, decode_page_key
 
@@ -22,6 +23,7 @@ class StoredLane(NamedTuple):
     given: int
     rewound: int
     rests: dict[int, int]
+    attempts: dict[int, list[Attempt]]
 
 
 class StoredQueues:
@@ -34,10 +36,12 @@ class StoredQueues:
         self._given: dict[int, int] = {}
         self._rewound: dict[int, int] = {}
         self._rests: dict[int, dict[int, int]] = {}
+        self._attempts: dict[int, dict[int, list[Attempt]]] = {}
 
     def load(self, stored: Mapping[bytes, bytes]) -> list[Queue]:
         """Make all queues; answers those that were not to outlast the last run."""
         gone: list[Queue] = []
+        paused: list[tuple[str, str]] = []
         shared: dict[QueueProperties, QueueProperties] = {}
         for key, value in stored.items():
             if key.startswith(entries.QUEUE_PREFIX):
@@ -55,18 +59,30 @@ class StoredQueues:
                 self._queues.add(queue)
                 if not entry.properties.is_lasting:
                     gone.append(queue)
-            elif (log := decode_floor_key(key)) is not None:
-                self._floors[log] = decode_floor(value)
-            elif (place := decode_page_key(key)) is not None:
-                self._pages.setdefault(place[0], []).append((place[1], value))
-            elif key.startswith(entries.GIVEN_PREFIX):
-                self._given[entries.decode_log(key, entries.GIVEN_PREFIX)] = entries.decode_number(value)
-            elif key.startswith(entries.REWOUND_PREFIX):
-                self._rewound[entries.decode_log(key, entries.REWOUND_PREFIX)] = entries.decode_number(value)
-            elif key.startswith(entries.REST_PREFIX):
-                number, offset = entries.decode_place(key)
-                self._rests.setdefault(number, {})[offset] = entries.decode_number(value)
+            elif key.startswith(entries.PAUSED_PREFIX):
+                paused.append(entries.decode_paused(key))
+            else:
+                self._load_of_lane(key, value)
+        for namespace, name in paused:
+            if (found := self._queues.find(namespace, name)) is not None:
+                found.pause()
         return gone
+
+    def _load_of_lane(self, key: bytes, value: bytes) -> None:
+        if (log := decode_floor_key(key)) is not None:
+            self._floors[log] = decode_floor(value)
+        elif (place := decode_page_key(key)) is not None:
+            self._pages.setdefault(place[0], []).append((place[1], value))
+        elif key.startswith(entries.GIVEN_PREFIX):
+            self._given[entries.decode_log(key, entries.GIVEN_PREFIX)] = entries.decode_number(value)
+        elif key.startswith(entries.REWOUND_PREFIX):
+            self._rewound[entries.decode_log(key, entries.REWOUND_PREFIX)] = entries.decode_number(value)
+        elif key.startswith(entries.REST_PREFIX):
+            number, offset = entries.decode_place(key, entries.REST_PREFIX)
+            self._rests.setdefault(number, {})[offset] = entries.decode_number(value)
+        elif key.startswith(entries.TRIED_PREFIX):
+            number, offset = entries.decode_place(key, entries.TRIED_PREFIX)
+            self._attempts.setdefault(number, {})[offset] = entries.decode_attempts(value)
 
     def put_floor(self, log: int, floor: int) -> None:
         """Begin to read a log there."""
@@ -80,4 +96,10 @@ class StoredQueues:
             cursor.restore_floor(floor)
         for page, value in self._pages.pop(log, ()):
             cursor.replay_page(page, value)
-        return StoredLane(cursor, self._given.pop(log, 0), self._rewound.pop(log, 0), self._rests.pop(log, {}))
+        return StoredLane(
+            cursor,
+            self._given.pop(log, 0),
+            self._rewound.pop(log, 0),
+            self._rests.pop(log, {}),
+            self._attempts.pop(log, {}),
+        )

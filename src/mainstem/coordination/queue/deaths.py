@@ -11,6 +11,10 @@ from mainstem.coordination.queue.header_block import decode_headers
 
 Reason: TypeAlias = Literal["rejected", "expired", "maxlen", "delivery_limit"]
 DEAD_HEADER, ORIGIN_HEADER, TTL_HEADER = "mainstem-dead", "mainstem-origin", "mainstem-ttl"
+ATTEMPTS_MAX = 16
+"""Attempts that are remembered of one message: the last ones."""
+ERROR_BYTES_MAX = 1_024
+"""Of an error text."""
 DEATHS_MAX = 64
 """Deaths that are remembered of one message, by queue and reason."""
 
@@ -29,6 +33,14 @@ class Death(msgspec.Struct, frozen=True, array_like=True):
     """The time to live that the message had of its own."""
 
 
+class Attempt(msgspec.Struct, frozen=True, array_like=True):
+    """Once a message was given out in vain."""
+
+    time_ms: int
+    error: str = ""
+    """Why, if anybody said so."""
+
+
 class Origin(msgspec.Struct, frozen=True):
     """Where a dead letter comes from."""
 
@@ -43,6 +55,8 @@ class Origin(msgspec.Struct, frozen=True):
     deliveries: int
     failures: int
     error: str = ""
+    attempts: list[Attempt] = []
+    """The last ones, the newest last."""
 
 
 encode_facts = msgspec.msgpack.Encoder().encode

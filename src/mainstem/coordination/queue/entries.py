@@ -4,6 +4,8 @@
     log/, page/                its cursors, as of every subscription
     given/LOG                  below this offset messages may have been given out
     rest/LOG OFFSET            given back, not to be given out before a time
+    tried/LOG OFFSET           when it was given out in vain, and why
+    paused/NAMESPACE 0 NAME    nothing is given out
     rewound/LOG                until this offset is settled, retention takes nothing
 
 What is stored of the messages themselves never grows with the backlog.
@@ -15,11 +17,13 @@ import struct
 
 import msgspec
 
+from mainstem.coordination.queue.deaths import Attempt
 from mainstem.coordination.queue.properties import QueueProperties
 from mainstem.storage.contract import Mutation
 
 SCOPE = "queues"
 QUEUE_PREFIX, GIVEN_PREFIX, REST_PREFIX, REWOUND_PREFIX = b"queue/", b"given/", b"rest/", b"rewound/"
+TRIED_PREFIX, PAUSED_PREFIX = b"tried/", b"paused/"
 _ONE, _TWO = struct.Struct(">Q"), struct.Struct(">QQ")
 
 
@@ -36,6 +40,7 @@ class QueueEntry(msgspec.Struct, frozen=True, array_like=True):
 
 _encode = msgspec.msgpack.Encoder().encode
 decode_queue = msgspec.msgpack.Decoder(QueueEntry).decode
+decode_attempts = msgspec.msgpack.Decoder(list[Attempt]).decode
 _decode_number = msgspec.msgpack.Decoder(int).decode
 
 
@@ -69,14 +74,30 @@ def put_rest(log: int, offset: int, due_ms: int | None) -> Mutation:
     return Mutation(SCOPE, REST_PREFIX + _TWO.pack(log, offset), None if due_ms is None else _encode(due_ms))
 
 
+def put_attempts(log: int, offset: int, attempts: list[Attempt] | None) -> Mutation:
+    """Store when a message was given out in vain."""
+    return Mutation(SCOPE, TRIED_PREFIX + _TWO.pack(log, offset), None if attempts is None else _encode(attempts))
+
+
+def put_paused(namespace: str, name: str, *, is_paused: bool) -> Mutation:
+    """Store whether a queue gives nothing out."""
+    return Mutation(SCOPE, PAUSED_PREFIX + f"{namespace}\0{name}".encode(), b"" if is_paused else None)
+
+
+def decode_paused(key: bytes) -> tuple[str, str]:
+    """Namespace and name of a queue that gives nothing out."""
+    namespace, _, name = key[len(PAUSED_PREFIX) :].decode().partition("\0")
+    return namespace, name
+
+
 def decode_log(key: bytes, prefix: bytes) -> int:
     """The log that a key is about."""
     return int(_ONE.unpack_from(key, len(prefix))[0])
 
 
-def decode_place(key: bytes) -> tuple[int, int]:
-    """Log and offset of a message that rests."""
-    log, offset = _TWO.unpack_from(key, len(REST_PREFIX))
+def decode_place(key: bytes, prefix: bytes) -> tuple[int, int]:
+    """Log and offset of the message that a key is about."""
+    log, offset = _TWO.unpack_from(key, len(prefix))
     return log, offset
 
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mainstem.coordination.cursor import Cursor
+from mainstem.coordination.queue.deaths import ATTEMPTS_MAX, Attempt
 from mainstem.coordination.queue.window import Window
 from mainstem.coordination.subscription_pages import PagedOffsets
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mainstem.coordination.queue.batch_underway import BatchUnderway
     from mainstem.coordination.queue.message import Message
 
@@ -22,6 +25,8 @@ class Lane(Window, Generic[Q]):
     """One log, read as a queue or as a part of one."""
 
     __slots__ = (
+        "attempts",
+        "attempts_changed",
         "batch",
         "cursor",
         "floor_moved",
@@ -60,6 +65,9 @@ class Lane(Window, Generic[Q]):
         self.rests: dict[int, tuple[int, Message | None]] = {}
         """Given back, to rest until a time, by offset; the message, once it is in memory."""
         self.rests_changed: set[int] = set()
+        self.attempts: dict[int, list[Attempt]] = {}
+        """Of messages that were given out in vain, by offset."""
+        self.attempts_changed: set[int] = set()
         self.rewound = 0
         """Until all below this offset is settled again, retention is held off."""
         self.floor_moved = self.tail
@@ -84,7 +92,21 @@ class Lane(Window, Generic[Q]):
 
     def settle(self, messages: list[Message]) -> int:
         """They are done with, as far as they are given out here; answers how many were."""
-        return self.let_go(messages, self.cursor.done)
+        settled = self.let_go(messages, self.cursor.done)
+        if self.attempts:
+            self.forget_attempts([message.offset for message in messages if message.lane is self])
+        return settled
+
+    def tried(self, offset: int, attempt: Attempt) -> None:
+        """It was given out in vain."""
+        self.attempts[offset] = [*self.attempts.get(offset, ()), attempt][-ATTEMPTS_MAX:]
+        self.attempts_changed.add(offset)
+
+    def forget_attempts(self, offsets: Iterable[int]) -> None:
+        """They are done with."""
+        for offset in offsets:
+            if self.attempts.pop(offset, None) is not None:
+                self.attempts_changed.add(offset)
 
     def rest(self, message: Message, due_ms: int) -> None:
         """A message that was given back is not to be given out before a time."""

@@ -172,3 +172,61 @@ def test_fan_out_keeps_the_order_of_each_queue(world: World) -> None:
         queue.attach(holder)
         world.quiet()
         assert [value[:1] for value in holder.values()] == values
+
+
+def test_a_more_important_consumer_takes_over_when_the_active_one_has_finished(world: World) -> None:
+    queue = declared(world, single_active=True, kind="quorum", dead_letter=None)
+    first, second, third = Holder(room=2), Holder(priority=5), Holder(priority=1)
+    queue.attach(first)
+    world.put(queue, b"1", b"2", b"3")
+    world.quiet()
+    queue.attach(second)
+    queue.attach(third)
+    world.quiet()
+    assert (first.is_active, second.is_active) == (True, None)
+    world.queues.settle(first.let_go(1))
+    queue.wake()
+    world.quiet()
+    assert first.values() == [b"2"], "it is given nothing more"
+    world.queues.settle(first.let_go())
+    queue.wake()
+    world.quiet()
+    assert (first.is_active, second.is_active, third.is_active) == (False, True, None)
+    assert second.values() == [b"3"]
+
+
+def test_in_a_classic_queue_nobody_is_overtaken(world: World) -> None:
+    queue, first, second = declared(world, single_active=True), Holder(), Holder(priority=5)
+    queue.attach(first)
+    queue.attach(second)
+    world.put(queue, b"1")
+    world.quiet()
+    assert (first.values(), second.values()) == ([b"1"], [])
+
+
+def test_a_pause_outlasts_a_restart(world: World) -> None:
+    queue = declared(world)
+    world.put(queue, b"1")
+    world.do(world.queues.pause(queue, is_paused=True))
+    for is_paused in (True, False):
+        world.crash()
+        world.start()
+        found, holder = world.queues.find("default", "q"), Holder()
+        assert found is not None
+        assert found.is_paused is is_paused
+        found.attach(holder)
+        world.quiet()
+        assert holder.values() == ([] if is_paused else [b"1"])
+        found.detach(holder)
+        world.do(world.queues.pause(found, is_paused=False))
+    found = world.queues.find("default", "q")
+    assert found is not None
+    world.do(world.queues.pause(found, is_paused=True))
+    world.do(world.queues.delete(found))
+    again = declared(world)
+    world.crash()
+    world.start()
+    assert again.is_paused is False
+    found = world.queues.find("default", "q")
+    assert found is not None
+    assert not found.is_paused

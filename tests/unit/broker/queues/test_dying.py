@@ -2,6 +2,7 @@
 
 from mainstem.broker.queues import (
     DeadLetterTarget,
+    Origin,
     Queue,
     QueueProperties,
     deaths_of,
@@ -274,3 +275,100 @@ def test_a_lease_ends_unless_it_is_renewed(world: World) -> None:
     world.queues.settle(old)
     world.quiet()
     assert world.values(queue) == [b"2"], "who came too late settles nothing"
+
+
+def origin_of_letter(world: World) -> Origin:
+    (letter,) = dead_letters(world).held
+    return decode_origin(dict(decode_headers(letter.headers))[ORIGIN_HEADER] or b"")
+
+
+def test_a_dead_letter_tells_of_every_attempt_with_its_time_and_error(world: World) -> None:
+    declared(world, "dead")
+    queue, holder = declared(world, dead_letter=TO_DEAD, delivery_limit=2), Holder()
+    queue.attach(holder)
+    world.put(queue, b"1")
+    began = world.queues.now_ms()
+    for error in ("no route", "", "disk is full"):
+        world.quiet()
+        world.pass_time(1_000)
+        world.queues.requeue(holder.let_go(), failed=True, error=error)
+    world.quiet()
+    origin = origin_of_letter(world)
+    assert origin.reason == "delivery_limit"
+    assert [attempt.error for attempt in origin.attempts] == ["no route", "", "disk is full"]
+    times = [attempt.time_ms - began for attempt in origin.attempts]
+    assert times[0] >= 1_000
+    assert all(later - earlier >= 1_000 for earlier, later in zip(times, times[1:], strict=False))
+    assert origin.error == "disk is full"
+    assert not queue.lanes[0].attempts
+
+
+def test_attempts_outlast_a_crash_and_only_the_last_are_kept(world: World) -> None:
+    declared(world, "dead")
+    queue, holder = declared(world, dead_letter=TO_DEAD), Holder()
+    queue.attach(holder)
+    world.put(queue, b"1", b"2")
+    world.quiet()
+    for number in range(20):
+        (first, *others) = holder.let_go()
+        world.queues.requeue([first], failed=True, error=f"error {number}" + "é" * 2_000)
+        world.queues.requeue(others, failed=False)
+        world.quiet()
+    world.crash()
+    world.start()
+    found = world.queues.find("default", "q")
+    assert found is not None
+    found.open()
+    assert list(found.lanes[0].attempts) == [0]
+    again = Holder()
+    found.attach(again)
+    world.quiet()
+    world.queues.settle(again.let_go(1))
+    world.queues.reject(again.let_go(), "rejected", "worse")
+    world.quiet()
+    origin = origin_of_letter(world)
+    assert [attempt.error for attempt in origin.attempts] == ["worse"]
+    world.crash()
+    world.start()
+    found = world.queues.find("default", "q")
+    assert found is not None
+    found.open()
+    assert not found.lanes[0].attempts
+
+
+def test_no_more_attempts_and_no_longer_texts_are_kept_than_allowed(world: World) -> None:
+    queue, holder = declared(world), Holder()
+    queue.attach(holder)
+    world.put(queue, b"1")
+    world.quiet()
+    for number in range(20):
+        world.queues.requeue(holder.let_go(), failed=True, error=f"{number} " + "é" * 2_000)
+        world.quiet()
+    attempts = queue.lanes[0].attempts[0]
+    assert [attempt.error.split()[0] for attempt in attempts] == [str(number) for number in range(4, 20)]
+    assert all(len(attempt.error.encode()) <= 1_024 for attempt in attempts)
+
+
+def test_a_purge_forgets_attempts(world: World) -> None:
+    queue, holder = declared(world), Holder()
+    queue.attach(holder)
+    world.put(queue, b"1")
+    world.quiet()
+    queue.detach(holder)
+    world.queues.requeue(holder.let_go(), failed=True)
+    world.quiet()
+    assert queue.lanes[0].attempts
+    world.do(world.queues.purge(queue))
+    assert not queue.lanes[0].attempts
+
+
+def test_a_dead_letter_keeps_its_priority(world: World) -> None:
+    declared(world, "dead", priority_max=9)
+    queue, holder = declared(world, dead_letter=TO_DEAD, priority_max=5), Holder()
+    queue.attach(holder)
+    for priority in (1, 4):
+        world.queues.outbox.put([queue], NO_HEADERS, str(priority).encode(), priority=priority)
+    world.quiet()
+    world.queues.reject(holder.let_go())
+    world.quiet()
+    assert [(letter.value, letter.lane.number) for letter in dead_letters(world).held] == [(b"4", 4), (b"1", 1)]

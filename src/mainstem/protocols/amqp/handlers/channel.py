@@ -335,4 +335,4 @@ class Channel:
             self.unacked.restore(zip(tags, messages, strict=True))
         given = self.unacked.take_all()
         if given:
-            self.connection.queues.requeue(given, failed=True)
+            self.connection.queues.requeue(given, failed=True, error="its channel ended")

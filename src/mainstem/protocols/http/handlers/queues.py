@@ -79,7 +79,7 @@ class QueueHandlers:
             Route("GET", QUEUES, self.list_queues, {OK: QueuePage}, query=QueuesQuery),
             Route("GET", QUEUE, self.get_queue, shown, steps=QueuePath, query=QueueQuery, refusals=unknown),
             Route("PATCH", QUEUE, self.pause_queue, shown,
-                  steps=QueuePath, query=QueueQuery, content=QueueChange, refusals=unknown),
+                  steps=QueuePath, query=QueueQuery, content=QueueChange, refusals=changes),
             Route("POST", QUEUE + "/seek", self.seek_queue, shown, steps=QueuePath, query=QueueQuery,
                   content=SeekWish, refusals=(errors.OffsetOutOfRange, *changes)),
             Route("POST", QUEUE + "/redeliver", self.redeliver_messages, {OK: Count}, steps=QueuePath,
@@ -153,10 +153,7 @@ class QueueHandlers:
     async def pause_queue(self, call: Call) -> QueueDocument:
         """Give nothing out, or give out again."""
         queue = self._queue(call)
-        if call.content.paused:
-            queue.pause()
-        else:
-            queue.resume()
+        await self._queues.pause(queue, is_paused=call.content.paused)
         return await self.get_queue(call)
 
     async def seek_queue(self, call: Call) -> QueueDocument:

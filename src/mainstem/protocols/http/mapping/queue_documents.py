@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 from mainstem.broker.letters import Found, Where, origin_of, redriven_count
-from mainstem.broker.queues import Message, Queue, deaths_of
+from mainstem.broker.queues import Message, Origin, Queue, deaths_of
 from mainstem.broker.redrives import Redrive
 from mainstem.broker.topics import DEFAULT_NAMESPACE
 from mainstem.coordination.selector import compile_expression
@@ -165,6 +165,13 @@ class DeathDocument(msgspec.Struct, frozen=True):
     last_ms: int
 
 
+class AttemptDocument(msgspec.Struct, frozen=True):
+    """Once it was given out in vain."""
+
+    time_ms: int
+    error: str
+
+
 class OriginDocument(msgspec.Struct, frozen=True):
     """Where a dead letter comes from."""
 
@@ -179,6 +186,8 @@ class OriginDocument(msgspec.Struct, frozen=True):
     deliveries: int
     failures: int
     error: str
+    attempts: list[AttemptDocument]
+    """The last ones, the newest last."""
 
 
 class MessageDocument(msgspec.Struct, frozen=True):
@@ -282,13 +291,19 @@ def describe_message(found: Found) -> MessageDocument:
         key=decode_content(message.key),
         value=decode_content(message.value),
         headers={name: content for name, content in headers.items() if not _is_internal(name)},
-        origin=None if origin is None else OriginDocument(**msgspec.structs.asdict(origin)),
+        origin=None if origin is None else _describe_origin(origin),
         deaths=[
             DeathDocument(death.queue, death.reason, death.count, death.first_ms, death.last_ms)
             for death in deaths_of(message.headers)
         ],
         redriven=redriven_count(message),
     )
+
+
+def _describe_origin(origin: Origin) -> OriginDocument:
+    facts = msgspec.structs.asdict(origin)
+    facts["attempts"] = [AttemptDocument(attempt.time_ms, attempt.error) for attempt in origin.attempts]
+    return OriginDocument(**facts)
 
 
 def _is_internal(name: str) -> bool:
