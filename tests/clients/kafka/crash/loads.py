@@ -21,6 +21,7 @@ BURST = 10
 PAUSE_S = 0.005
 ABORT_SHARE = 0.25
 MEMBERS = 2
+SESSION_MS = 2_000
 REBALANCE_CODES = {
     KafkaError.ILLEGAL_GENERATION,
     KafkaError.REBALANCE_IN_PROGRESS,
@@ -157,7 +158,8 @@ class GroupLoad(Load):
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
-            "session.timeout.ms": 6_000,
+            # Short: who could not come back in time joins anew, and the group waits this long for who he was.
+            "session.timeout.ms": SESSION_MS,
             "heartbeat.interval.ms": 200,
             "fetch.wait.max.ms": 50,
             "topic.metadata.refresh.interval.ms": 1_000,
