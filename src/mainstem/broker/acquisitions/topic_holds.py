@@ -46,14 +46,13 @@ class TopicHolds:
         taken: dict[int, list[Stretch]] = {}
         left = wish.records_max
         try:
-            for _ in range(2):
+            before = -1
+            while left not in (0, before):
                 before = left
                 for at, log in enumerate(logs):
                     share = -(-left // (len(logs) - at))
                     if share > 0 and _count(taken) < STRETCHES_MAX:
                         left -= await self._take(source, log, share, wish, taken)
-                if left in (0, before):
-                    break
         except BaseException:
             self.free(source, taken)
             raise
