@@ -59,6 +59,11 @@ def _rate(client: subprocess.Popen[str]) -> float:
     return float(found[1])
 
 
+def publish(broker: Running, queue: str, size: int, count: int) -> float:
+    """Messages a second to a queue that nobody reads, confirmed."""
+    return _rate(_client("pub", broker, queue, size, count, WINDOW))
+
+
 def flow(broker: Running, queue: str, size: int, count: int) -> Flow:
     """Both ends at once; the slower one counts."""
     before = broker.cpu_seconds()

@@ -104,7 +104,7 @@ class Broker:
             lambda message: self.queues.envelopes.properties_of(message),
         )
         self.letters = Letters(engine, self.queues)
-        self.redrives = Redrives(clock, self.queues)
+        self.redrives = Redrives(engine, clock, self.queues)
         self.schedules = Schedules(engine, clock, self.queues.outbox, delivery)
         self.recurrences = Recurrences(engine, clock, delivery)
         self.transactions = Transactions(engine, clock, self.producers, self.groups, catalog.by_id)
@@ -168,10 +168,12 @@ class Broker:
         await broker.acquisitions.load()
         await broker.schedules.load()
         await broker.recurrences.load()
+        await broker.redrives.load()
         return broker
 
     async def close(self) -> None:
         """Begin nothing more, and store what was settled and is not stored yet. Raises kinds of MainstemError."""
         self.schedules.stop()
         self.recurrences.stop()
+        self.redrives.stop()
         await self.queues.close()

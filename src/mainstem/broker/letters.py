@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from mainstem.broker.queues import Message, Origin, Put, Queue, Queues, decode_headers, decode_origin
 from mainstem.coordination.errors import QueueBusy
 from mainstem.coordination.queue.stored_messages import decode_messages
+from mainstem.coordination.selector import compile_expression
 from mainstem.storage.contract import Engine, ReadHint, ReadResult
 from mainstem.wire.record_batch import CONTROL, TRANSACTIONAL, batches_in, read_header
 
@@ -128,8 +129,40 @@ def _messages(result: ReadResult, lane: QueueLane) -> Iterator[Message]:
 async def take(queue: Queue) -> Message | None:
     """The first message that waits."""
     taken: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
-    queue.get_one(lambda message: None if taken.done() else taken.set_result(message))
+
+    def got(message: Message | None) -> None:
+        if not taken.done():
+            taken.set_result(message)
+        elif message is not None:
+            queue.give_back([message])  # Whoever asked has gone.
+
+    queue.get_one(got)
     return await taken
+
+
+def letter_filter(reason: str | None, origin: str | None, where: str | None) -> Callable[[Message], bool]:
+    """Whether a message died of this, in this queue, and has headers that fit this expression. Raises InvalidSelector."""
+    matches = None if where is None else compile_expression(where)
+
+    def wanted(message: Message) -> bool:
+        if reason is not None or origin is not None:
+            facts = origin_of(message)
+            if facts is None or reason not in (None, facts.reason) or origin not in (None, facts.queue):
+                return False
+        return matches is None or matches(_texts(message))
+
+    return wanted
+
+
+def _texts(message: Message) -> dict[str, str]:
+    texts = {}
+    for name, content in decode_headers(message.headers):
+        if content is not None:
+            try:
+                texts[name] = content.decode()
+            except UnicodeDecodeError:
+                continue
+    return texts
 
 
 def origin_of(message: Message) -> Origin | None:

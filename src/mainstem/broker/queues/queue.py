@@ -307,6 +307,10 @@ class Queue:
         self._let_go_expired()
         return taken
 
+    def give_back(self, messages: Iterable[Message]) -> None:
+        """They were given out and are not wanted: as if they had not been."""
+        self._home.requeue(messages, failed=False)
+
     # Giving out
 
     def dispatch(self) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from mainstem.broker.broker import Broker
-from mainstem.broker.letters import Where
+from mainstem.broker.letters import Where, letter_filter
 from mainstem.broker.queues import Message, Put, Queue, decode_headers, encode_headers
 from mainstem.broker.redrives import Redrive, RedriveWish
 from mainstem.coordination.selector import InvalidSelector
@@ -48,8 +48,6 @@ from mainstem.protocols.http.mapping.queue_documents import (
     describe_redrive,
     describe_rules,
     encode_place,
-    is_letter,
-    selector_of,
 )
 
 OK, ACCEPTED, NO_CONTENT = 200, 202, 204
@@ -93,12 +91,12 @@ class QueueHandlers:
             Route("DELETE", MESSAGE, self.delete_message, {NO_CONTENT: None}, steps=MessagePath, query=QueueQuery,
                   refusals=(errors.UnknownMessage, errors.QueueBusy, *changes)),
             Route("POST", QUEUE + "/redrive", self.start_redrive, {ACCEPTED: RedriveDocument}, steps=QueuePath,
-                  query=QueueQuery, content=RedriveContent, refusals=(*unknown, errors.Overloaded)),
+                  query=QueueQuery, content=RedriveContent, refusals=changes),
             Route("GET", REDRIVES, self.list_redrives, {OK: RedriveList}, query=NoQuery),
             Route("GET", REDRIVE, self.get_redrive, {OK: RedriveDocument},
                   steps=RedrivePath, query=NoQuery, refusals=(errors.UnknownRedrive,)),
             Route("DELETE", REDRIVE, self.cancel_redrive, {OK: RedriveDocument},
-                  steps=RedrivePath, query=NoQuery, refusals=(errors.UnknownRedrive,)),
+                  steps=RedrivePath, query=NoQuery, refusals=(errors.UnknownRedrive, *WRITES)),
         ]  # fmt: skip
 
     def _queue(self, call: Call) -> Queue:
@@ -187,16 +185,12 @@ class QueueHandlers:
             raise errors.InvalidParameter("header_value needs header", "header_value")
 
         try:
-            selected = selector_of(query.where)
+            selected = letter_filter(query.reason, query.origin, query.where)
         except InvalidSelector as error:
             raise errors.InvalidParameter(str(error), "where") from None
 
         def wanted(message: Message) -> bool:
-            return (
-                is_letter(message, query.reason, query.origin)
-                and _has_header(message, query.header, query.header_value)
-                and selected(message)
-            )
+            return selected(message) and _has_header(message, query.header, query.header_value)
 
         after = decode_place(query.after, "after") if query.after else Where()
         page = await self._broker.letters.browse(self._queue(call), after, query.limit, wanted)
@@ -263,20 +257,21 @@ class QueueHandlers:
     # Redrives
 
     async def start_redrive(self, call: Call) -> Response:
-        """Send dead letters back, at a rate. It goes on while the broker runs; what has come back too often stays."""
+        """Send dead letters back, at a rate. It goes on after a restart; what has come back too often stays."""
         content: RedriveContent = call.content
         wish = RedriveWish(
-            to_queue=content.to_queue, rate=content.rate, limit=content.limit, times_max=content.times_max
+            to_queue=content.to_queue,
+            rate=content.rate,
+            limit=content.limit,
+            times_max=content.times_max,
+            reason=content.reason,
+            origin=content.origin,
+            where=content.where,
         )
         try:
-            selected = selector_of(content.where)
+            redrive = await self._broker.redrives.start(self._queue(call), wish)
         except InvalidSelector as error:
             raise errors.InvalidContent(str(error), "/where") from None
-        redrive = self._broker.redrives.start(
-            self._queue(call),
-            wish,
-            lambda message: is_letter(message, content.reason, content.origin) and selected(message),
-        )
         if redrive is None:
             raise errors.Overloaded("too many redrives are under way")
         location = path_of("v1", "redrives", redrive.number)
@@ -293,7 +288,7 @@ class QueueHandlers:
     async def cancel_redrive(self, call: Call) -> RedriveDocument:
         """Send no more back; what was sent back stays there."""
         redrive = self._redrive(call)
-        self._broker.redrives.cancel(redrive)
+        await self._broker.redrives.cancel(redrive)
         return describe_redrive(redrive)
 
     def _redrive(self, call: Call) -> Redrive:

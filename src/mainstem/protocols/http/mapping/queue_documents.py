@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated
 
 import msgspec
 
 from mainstem.broker.letters import Found, Where, origin_of, redriven_count
-from mainstem.broker.queues import Message, Origin, Queue, deaths_of
+from mainstem.broker.queues import Origin, Queue, deaths_of
 from mainstem.broker.redrives import Redrive
 from mainstem.broker.topics import DEFAULT_NAMESPACE
-from mainstem.coordination.selector import compile_expression
 from mainstem.protocols.http.errors import InvalidParameter
 from mainstem.protocols.http.mapping.contents import Content, decode_content, decode_header_block
 from mainstem.protocols.http.mapping.documents import PAGE_ITEMS_DEFAULT, After, Limit
@@ -314,8 +312,8 @@ def describe_redrive(redrive: Redrive) -> RedriveDocument:
     """How far it is."""
     return RedriveDocument(
         redrive.number,
-        redrive.queue.name,
-        redrive.queue.namespace,
+        redrive.queue_name,
+        redrive.namespace,
         redrive.wish.to_queue,
         redrive.state,
         redrive.moved,
@@ -335,32 +333,3 @@ def decode_place(text: str, parameter: str) -> Where:
     if not (lane.isdecimal() and offset.isdecimal() and len(lane) < 7 and len(offset) < 20):
         raise InvalidParameter(f"{parameter} is LANE:OFFSET", parameter)
     return Where(int(lane), int(offset))
-
-
-def selector_of(where: str | None) -> Callable[[Message], bool]:
-    """Whether a message fits an expression over its headers. Raises InvalidSelector."""
-    if where is None:
-        return lambda message: True
-    matches = compile_expression(where)
-
-    def wanted(message: Message) -> bool:
-        return matches(
-            {name: text for name, text in decode_header_block(message.headers).items() if isinstance(text, str)}
-        )
-
-    return wanted
-
-
-def wanted_by(reason: str | None, origin: str | None) -> bool:
-    """Whether facts of dead letters are asked for."""
-    return reason is not None or origin is not None
-
-
-def is_letter(message: Message, reason: str | None, origin: str | None) -> bool:
-    """Whether a message died for this reason, in this queue."""
-    if not wanted_by(reason, origin):
-        return True
-    facts = origin_of(message)
-    return (
-        facts is not None and (reason is None or facts.reason == reason) and (origin is None or facts.queue == origin)
-    )

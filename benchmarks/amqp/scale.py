@@ -1,0 +1,84 @@
+"""Many queues, and many messages in one: what they take of the broker's memory, and whether publishing stays as fast."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+from benchmarks.amqp.flow import publish
+from benchmarks.kafka.brokers import Running, mainstem
+from benchmarks.report import Figure
+from mainstem.protocols.amqp.codec.framing import METHOD, encode_frame
+from mainstem.protocols.amqp.codec.methods import encode_method
+
+QUEUE_BYTES_MAX = 4_096
+DECLARED_AT_ONCE = 200
+BACKLOG_RATIO_MIN = 0.8
+BACKLOG_BYTES_MAX = 256 << 20
+SETTLED_S = 1.0
+
+
+class Declarer:
+    """A connection that declares queues, many without waiting."""
+
+    def __init__(self, broker: Running) -> None:
+        self._socket = socket.create_connection((broker.host, broker.port))
+        self._socket.sendall(b"AMQP\0\0\x09\x01")
+        self._ask(0, "connection.start-ok", mechanism="PLAIN", response=b"\0guest\0guest", locale="en_US")
+        self._ask(0, "connection.tune-ok", channel_max=10, frame_max=131_072)
+        self._ask(0, "connection.open", virtual_host="/")
+        self._ask(1, "channel.open")
+        self._socket.recv(1 << 16)
+
+    def _ask(self, channel: int, name: str, **arguments: object) -> None:
+        if name != "connection.open":  # tune-ok is not answered
+            self._socket.recv(1 << 16)
+        self._socket.sendall(encode_frame(METHOD, channel, encode_method(name, **arguments)))
+
+    def declare(self, first: int, count: int) -> None:
+        """Durable queues with these numbers; comes back when they are there."""
+        frames = [
+            encode_frame(METHOD, 1, encode_method("queue.declare", queue=f"queue-{number}", durable=True, nowait=True))
+            for number in range(first, first + count)
+        ]
+        frames.append(encode_frame(METHOD, 1, encode_method("basic.qos")))  # answered behind all of them
+        self._socket.sendall(b"".join(frames))
+        self._socket.recv(1 << 16)
+
+
+async def amqp_queues(parent: str | None, count: int) -> list[Figure]:
+    """Bytes of memory that a queue takes which was declared and not used."""
+    with mainstem(parent, listener="amqp") as broker:
+        declarer = Declarer(broker)
+        declarer.declare(0, DECLARED_AT_ONCE)
+        before, began = broker.resident_kb(), time.perf_counter()
+        for first in range(DECLARED_AT_ONCE, count, DECLARED_AT_ONCE):
+            declarer.declare(first, DECLARED_AT_ONCE)
+        seconds = time.perf_counter() - began
+        time.sleep(SETTLED_S)
+        more = count - DECLARED_AT_ONCE
+        each = (broker.resident_kb() - before) * 1024 / more
+    return [
+        Figure(f"AMQP, memory of one of {count:,} queues, bytes", each, at_most=QUEUE_BYTES_MAX),
+        Figure("AMQP, queues declared in a second", more / seconds),
+    ]
+
+
+async def amqp_backlog(parent: str | None, count: int) -> list[Figure]:
+    """Publishing to a queue that nobody reads: as fast at the end as at the beginning, in bounded memory."""
+    step = count // 10
+    with mainstem(parent, listener="amqp") as broker:
+        publish(broker, "warm", 100, step // 4)
+        empty = max(publish(broker, f"empty-{turn}", 100, step) for turn in range(2))
+        before = broker.resident_kb()
+        rates = [publish(broker, "full", 100, step) for _ in range(10)]
+        grown = (broker.resident_kb() - before) * 1024
+    return [
+        Figure(
+            f"AMQP, publishing behind {count:,} messages, messages/s",
+            max(rates[-2:]),
+            empty,
+            at_least=BACKLOG_RATIO_MIN,
+        ),
+        Figure(f"AMQP, memory taken by {count:,} messages, bytes", grown, at_most=BACKLOG_BYTES_MAX),
+    ]
