@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
 
@@ -12,7 +13,8 @@ from mainstem.protocols.amqp.codec.framing import METHOD, encode_frame
 from mainstem.protocols.amqp.codec.methods import encode_method
 
 QUEUE_BYTES_MAX = 4_096
-DECLARED_AT_ONCE = 200
+DECLARED_AT_ONCE = 20
+CONNECTIONS = 50
 BACKLOG_RATIO_MIN = 0.8
 BACKLOG_BYTES_MAX = 256 << 20
 SETTLED_S = 1.0
@@ -35,28 +37,40 @@ class Declarer:
             self._socket.recv(1 << 16)
         self._socket.sendall(encode_frame(METHOD, channel, encode_method(name, **arguments)))
 
-    def declare(self, first: int, count: int) -> None:
-        """Durable queues with these numbers; comes back when they are there."""
+    def declare(self, first: int) -> None:
+        """Ask for durable queues with these numbers."""
         frames = [
             encode_frame(METHOD, 1, encode_method("queue.declare", queue=f"queue-{number}", durable=True, nowait=True))
-            for number in range(first, first + count)
+            for number in range(first, first + DECLARED_AT_ONCE)
         ]
         frames.append(encode_frame(METHOD, 1, encode_method("basic.qos")))  # answered behind all of them
         self._socket.sendall(b"".join(frames))
+
+    def wait(self) -> None:
+        """Until they are there."""
         self._socket.recv(1 << 16)
 
 
 async def amqp_queues(parent: str | None, count: int) -> list[Figure]:
     """Bytes of memory that a queue takes which was declared and not used."""
     with mainstem(parent, listener="amqp") as broker:
-        declarer = Declarer(broker)
-        declarer.declare(0, DECLARED_AT_ONCE)
+        declarers = [Declarer(broker) for _ in range(CONNECTIONS)]
+        # One after the other on each connection, so that as many are under way as there are connections.
+        numbers = iter(range(0, count, DECLARED_AT_ONCE))
+        for declarer, number in zip(declarers, numbers, strict=False):
+            declarer.declare(number)
+            declarer.wait()
         before, began = broker.resident_kb(), time.perf_counter()
-        for first in range(DECLARED_AT_ONCE, count, DECLARED_AT_ONCE):
-            declarer.declare(first, DECLARED_AT_ONCE)
+        rest = list(numbers)
+        for start in range(0, len(rest), CONNECTIONS):
+            turn = list(zip(declarers, rest[start : start + CONNECTIONS], strict=False))
+            for declarer, number in turn:
+                declarer.declare(number)
+            for declarer, _ in turn:
+                declarer.wait()
         seconds = time.perf_counter() - began
-        time.sleep(SETTLED_S)
-        more = count - DECLARED_AT_ONCE
+        await asyncio.sleep(SETTLED_S)
+        more = len(rest) * DECLARED_AT_ONCE
         each = (broker.resident_kb() - before) * 1024 / more
     return [
         Figure(f"AMQP, memory of one of {count:,} queues, bytes", each, at_most=QUEUE_BYTES_MAX),

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mainstem.broker.queues.queue import Queue
 from mainstem.coordination.catalog import Topic, TopicEntry, put_topic
@@ -48,6 +48,8 @@ log = logging.getLogger(__name__)
 BATCH_BYTES_MAX = 24 << 20
 """The largest message, with its headers; well below what one commit can carry."""
 LET_GO_AT_ONCE = 500
+KNOWN_MAX = 1_024
+T = TypeVar("T")
 """Queues that are deleted in one commit."""
 
 
@@ -71,6 +73,7 @@ class Declaring:
         self._underway: dict[tuple[str, str], asyncio.Future[None]] = {}
         topics.on_delete = self._topic_ends
         topics.on_expand = self._topic_grows
+        self._known: dict[object, Any] = {}
 
     # Coming
 
@@ -89,11 +92,18 @@ class Declaring:
             return self._check_same(known, properties, owner)
         done = self._underway[namespace, name] = asyncio.get_running_loop().create_future()
         try:
-            queue = await self._create(namespace, name, properties, owner)
+            queue = await self._create(namespace, name, self._alike(properties), owner)
         finally:
             del self._underway[namespace, name]
             done.set_result(None)
         return queue
+
+    def _alike(self, wanted: T) -> T:
+        """What is equal and was there before: queues have much in common, and each would keep its own."""
+        if len(self._known) >= KNOWN_MAX:
+            self._known.clear()
+        found: T = self._known.setdefault(wanted, wanted)
+        return found
 
     def _check_same(self, queue: Queue, wanted: QueueProperties, owner: object | None) -> Queue:
         if queue.owner is not None and queue.owner is not owner:
@@ -113,7 +123,7 @@ class Declaring:
                 return await self._borrow(namespace, name, properties, topic)
             logs, next_log = catalog.take_logs(properties.lanes)
             configs = topic_configs(properties, self._queues.settings)
-            config = queue_log_config(properties, configs)
+            config = self._alike(queue_log_config(properties, configs))
             state = [next_log]
             if topic_name is not None:
                 state.append(
