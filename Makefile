@@ -3,7 +3,7 @@
 #   make test             run the tests                (ARGS="tests/unit -k name")
 #   make lint             style, types, layers
 #   make simulate SEEDS=N seeded crash simulations     make crash CYCLES=N   kill a real broker again and again
-#   make spark-crash      kill a Spark query and its broker again and again   (SPARK_CYCLES=50)
+#   make spark-crash      kill a Spark query and its broker again and again   (SPARK_CYCLES=50 QUEUE_CYCLES=20)
 #   make test-java        Kafka's own Java tools and Spark's connector, where Maven Central can be reached
 #   make test-cluster     a Spark cluster on this machine, whose workers do not have mainstem
 #   make test-connect     `mainstem sql` on a Spark Connect server
@@ -18,6 +18,7 @@ SEEDS   ?= 100
 CYCLES  ?= 1000
 KAFKA_CYCLES ?= 200
 SPARK_CYCLES ?= 50
+QUEUE_CYCLES ?= 20
 AMQP_CYCLES ?= 200
 
 VENV    := .venv
@@ -80,6 +81,8 @@ crash: compile
 spark-crash: compile
 	$(BIN)/python -m pytest tests/spark/crash/without_the_fence.py
 	$(BIN)/python -m tests.spark.crash --cycles $(SPARK_CYCLES) $(ARGS)
+	$(BIN)/python -m pytest tests/spark/queue_mode/crash/at_every_point.py
+	$(BIN)/python -m tests.spark.queue_mode.crash --cycles $(QUEUE_CYCLES) $(ARGS)
 
 setup: compile
 

@@ -1,4 +1,6 @@
-"""`make demo`: orders through a Kafka client, totals by Spark, into a topic and into Parquet. Ends by itself.
+"""`make demo`: orders through a Kafka client, totals by Spark, into a topic and into Parquet; then orders through a queue.
+
+Ends by itself.
 
 Everything is as a user would write it; only the broker is started here, on free ports, in a directory that goes away.
 """
@@ -19,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import mainstem.spark
 from demo.broker import running_broker
+from demo.queue import run_queue
 
 ORDERS = 50_000
 COUNTRIES = ("de", "fr", "jp", "us")
@@ -107,8 +110,9 @@ def main() -> int:
         show("Parquet", parquet)
         lag = wait_lag(at["http"], "totals")
         print(f"\nThe query is group `totals`, with a lag of {lag} messages.")
+        is_settled = run_queue(spark, at, f"{directory}/invoices")
         spark.stop()
-    is_right = topic == parquet and sum(orders for _, orders, _ in topic) == ORDERS and lag == 0
+    is_right = is_settled and topic == parquet and sum(orders for _, orders, _ in topic) == ORDERS and lag == 0
     print(f"{'All is as it should be' if is_right else 'This is NOT right'}, after {time.monotonic() - begun:.0f} s.")
     return 0 if is_right else 1
 

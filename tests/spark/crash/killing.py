@@ -49,26 +49,27 @@ class KillingWriter(TopicStreamWriter):
         reach("returned", batchId)
 
 
-def reach(point: str, batch: int) -> None:
-    """Kill, if that is planned here."""
+def reach(point: str, batch: int) -> str | None:
+    """Kill, if that is planned here; answers whom."""
     path = os.environ.get(PLAN)
     if not path:
-        return
+        return None
     plan = json.loads(Path(path).read_text())
     target = plan["kills"].get(f"{point}/{batch}")
     if target is None:
-        return
+        return None
     try:
         Path(f"{path}.{point}.{batch}").touch(exist_ok=False)
     except FileExistsError:
-        return
+        return None
     pids = [int(pid) for pid in Path(plan[target]).read_text().split()]
     if point == "returned":
         # From another process, a moment after this one has answered.
         subprocess.Popen(
             [sys.executable, "-c", f"import os, time; time.sleep({RETURN_S})\nfor p in {pids}: os.kill(p, 9)"]
         )
-        return
+        return str(target)
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+    return str(target)

@@ -25,11 +25,13 @@ STARTS_MAX = 200
 class CrashRun:
     """One checkpoint, one topic, one broker; all of them outlive their processes."""
 
+    JOB = "tests.spark.crash.job"
+
     def __init__(self, directory: Path, module: str = "mainstem.cli") -> None:
         self.directory = directory
         self._plan = directory / "plan.json"
         self._broker_pid = directory / "broker.pid"
-        self.served = Served(directory / "data", module=module)
+        self.served = self.serve(directory / "data", module)
         self.note_broker()
         self._closing = threading.Event()
         self._guard = threading.Thread(target=self._keep_broker, daemon=True)
@@ -38,6 +40,9 @@ class CrashRun:
         self.driver_kills = 0
         with Client(self.served.kafka) as client:
             client.cluster([TOPIC], create=True)
+
+    def serve(self, data_dir: Path, module: str) -> Served:
+        return Served(data_dir, module=module)
 
     def __enter__(self) -> "CrashRun":
         return self
@@ -63,7 +68,7 @@ class CrashRun:
         entry = {"kills": dict(kills), "driver": str(self.directory / "driver.pid"), "broker": str(self._broker_pid)}
         self._plan.write_text(json.dumps(entry))
 
-    def start(self, last_batch: int) -> subprocess.Popen[bytes]:
+    def start(self, last_batch: object) -> subprocess.Popen[bytes]:
         environment = {
             **os.environ,
             PLAN: str(self._plan),
@@ -77,7 +82,7 @@ class CrashRun:
                 [
                     sys.executable,
                     "-m",
-                    "tests.spark.crash.job",
+                    self.JOB,
                     self.served.kafka,
                     str(self.directory),
                     str(last_batch),

@@ -1,0 +1,1 @@
+"""Queue mode under kills."""

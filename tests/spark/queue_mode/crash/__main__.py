@@ -1,0 +1,78 @@
+"""Kills driver and broker at every named point of queue mode, and at random moments: `make spark-crash QUEUE_CYCLES=20`.
+
+python -m tests.spark.queue_mode.crash --cycles 20 [--seed N] [--source queue|topic]
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.spark.crash.killing import POINTS, TARGETS
+from tests.spark.queue_mode.crash.job import ROWS_PER_BATCH, SOURCES
+from tests.spark.queue_mode.crash.killing import SOURCE_POINTS
+from tests.spark.queue_mode.crash.run import QueueCrashRun
+
+BATCHES_PER_CYCLE = 3
+MOMENT_S_MAX = 12.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="tests.spark.queue_mode.crash")
+    parser.add_argument("--cycles", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--source", choices=sorted(SOURCES))
+    given = parser.parse_args()
+    chance = random.Random(given.seed)
+    for source in [given.source] if given.source else sorted(SOURCES):
+        print(f"{source}: seed {given.seed}, {given.cycles} kills", flush=True)
+        prefix = "mainstem-queue-crash-"
+        with tempfile.TemporaryDirectory(prefix=prefix) as name, QueueCrashRun(Path(name), source) as run:
+            if status := cycles(run, given.cycles, chance):
+                return status
+    return 0
+
+
+def cycles(run: QueueCrashRun, count: int, chance: random.Random) -> int:
+    started = time.monotonic()
+    while run.driver_kills + run.broker_kills < count:
+        run.send(BATCHES_PER_CYCLE * ROWS_PER_BATCH)
+        if chance.random() < 0.7:
+            run.plan(planned(run, chance))
+            run.finish()
+        else:
+            run.plan({})
+            process = run.start_query()
+            time.sleep(chance.uniform(0, MOMENT_S_MAX))
+            if process.poll() is None:
+                run.kill_driver(process)
+        faults = run.faults() if run.left() == 0 else []
+        print(
+            f"{run.driver_kills} kills of the driver, {run.broker_kills} of the broker; {run.sent} sent, {run.left()} left, "
+            f"{time.monotonic() - started:.0f} s",
+            flush=True,
+        )
+        if faults:
+            print("\n".join(faults[:20]), file=sys.stderr)
+            return 1
+    run.plan({})
+    run.finish()
+    faults = run.faults()
+    print("\n".join(faults[:20]) or f"each of {run.sent} was settled once, and came out once or died once", flush=True)
+    return bool(faults)
+
+
+def planned(run: QueueCrashRun, chance: random.Random) -> dict[str, str]:
+    """A few kills of this life, at points that it is about to come to."""
+    plan = {}
+    for _ in range(chance.randrange(1, 4)):
+        point = chance.choice((*POINTS, *SOURCE_POINTS))
+        number = run.passed(point) if point in SOURCE_POINTS else run.published_batch()
+        plan[f"{point}/{number + chance.randrange(1, 3)}"] = chance.choice(TARGETS)
+    return plan
+
+
+if __name__ == "__main__":
+    sys.exit(main())

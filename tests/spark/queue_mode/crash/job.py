@@ -1,0 +1,56 @@
+"""The query: numbers from a queue, or from topics under a subscription, to a topic. Run as a process of its own, which is killed.
+
+python -m tests.spark.queue_mode.crash.job ADDRESS DIRECTORY SOURCE
+
+Every seventh number is rejected, every eleventh tried once more. It reads what is there, and ends.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tests.spark.crash.job import TIMEOUT, TOPIC
+from tests.spark.queue_mode.crash.killing import FORMAT, KillingQueueSource
+
+ROWS_PER_BATCH = 40
+LEASE_MS = 3_000
+NAME = "work"
+SOURCES = {"queue": {}, "topic": {"topics": f"{NAME}.in", "startingOffsets": "earliest"}}
+
+
+def main(address: str, directory: Path, source: str) -> None:
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")
+        .config("spark.local.dir", str(directory / "local"))
+        .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
+        .getOrCreate()
+    )
+    jvm = spark.sparkContext._gateway.proc.pid
+    (directory / "driver.pid").write_text(f"{jvm} {os.getpid()}")
+    spark.dataSource.register(KillingQueueSource)
+    numbers = (
+        spark.readStream.format(FORMAT)
+        .options(address=address, subscription=NAME, timeout=TIMEOUT, **SOURCES[source])
+        .options(maxRowsPerTrigger=ROWS_PER_BATCH, leaseMs=LEASE_MS, minPartitions=2)
+        .load()
+    )
+    number = "CAST(CAST(value AS STRING) AS INT)"
+    ruled = numbers.selectExpr(
+        "value",
+        "_receipt",
+        f"CASE WHEN {number} % 7 = 0 THEN 'reject' WHEN {number} % 11 = 0 AND _deliveries = 1 THEN 'retry' END AS _verdict",
+        "'by seven' AS _reason",
+    )
+    writer = ruled.writeStream.format(FORMAT).options(address=address, topic=TOPIC, timeout=TIMEOUT)
+    query = writer.option("checkpointLocation", str(directory / "checkpoint")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
