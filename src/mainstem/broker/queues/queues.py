@@ -187,6 +187,16 @@ class Queues:
         self.outbox.window_bytes_max = min(WINDOW_BYTES_MAX, self.settings.window_bytes_max // len(self._lanes))
         return lane
 
+    def count_unopened(self, queue: Queue) -> int | None:
+        """Messages of a queue whose lanes are not made; None: that cannot be said."""
+        count = 0
+        for number in queue.logs:
+            end = self._engine.offset_at(number, Edge.END)
+            if not end.done or end.error is not None:
+                return None
+            count += max(end.result().offset - self._stored.settled(number), 0)
+        return count
+
     def read_stream(self, queue: Queue, consumer: Consumer) -> StreamReader:
         """Begin to read a stream where the consumer wants."""
         return StreamReader(self._engine, queue, consumer)

@@ -10,7 +10,7 @@ from mainstem.coordination.cursor import Cursor
 from mainstem.coordination.queue import entries
 from mainstem.coordination.queue.deaths import Attempt
 from mainstem.coordination.queue.properties import QueueProperties
-from mainstem.coordination.subscription_entries import decode_floor, decode_floor_key, decode_page_key
+from mainstem.coordination.subscription_entries import decode_floor, decode_floor_key, decode_page, decode_page_key
 
 if TYPE_CHECKING:
     from mainstem.broker.queues.queues import Queues
@@ -87,6 +87,11 @@ class StoredQueues:
     def put_floor(self, log: int, floor: int) -> None:
         """Begin to read a log there."""
         self._floors[log] = floor
+
+    def settled(self, log: int) -> int:
+        """How many offsets of a log are settled, of one that nobody asked for yet."""
+        pages = self._pages.get(log, ())
+        return self._floors.get(log, 0) + sum(len(decode_page(value)[0] or ()) for _, value in pages)
 
     def take(self, log: int) -> StoredLane:
         """What is known of a log; from now on its lane knows better."""

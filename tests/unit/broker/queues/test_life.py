@@ -310,3 +310,24 @@ def test_a_transaction_is_one_commit_or_refused_before_anything_is_done(world: W
     assert world.do(world.queues.outbox.commit_transaction(puts, lambda: world.queues.settle(taken))) == []
     world.crash()
     assert (world.values(found(world, "first")), world.values(found(world, "second"))) == ([b"2"], [b"2", b"3"])
+
+
+def test_asking_for_the_count_does_not_open_a_queue(world: World) -> None:
+    queue, unused = declared(world), declared(world, "unused")
+    assert unused.ready_count == 0
+    assert not unused.lanes
+    holder = Holder(room=3)
+    queue.attach(holder)
+    world.put(queue, *(b"%d" % number for number in range(5)))
+    world.quiet()
+    world.queues.settle([holder.held[0], holder.held[2]])
+    world.quiet()
+    world.crash()
+    world.start()
+    found = world.queues.find("default", "q")
+    assert found is not None
+    assert found.ready_count == 3
+    assert not found.lanes
+    found.open()
+    assert found.lanes
+    assert found.ready_count == 3
