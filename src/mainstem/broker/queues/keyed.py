@@ -37,6 +37,7 @@ class KeyedDealing:
         shares: dict[Consumer, list[Message]] = {}
         for lane in queue.lanes:
             self._deal_lane(queue, lane, list(able), rooms, locked, shares)
+        queue.delivered += sum(map(len, shares.values()))
         for consumer, share in shares.items():
             consumer.deliver(queue, share)
         return bool(shares)

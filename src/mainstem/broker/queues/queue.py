@@ -45,7 +45,10 @@ class Queue:
         "_keyed",
         "_leases",
         "_turn",
+        "acknowledged",
         "consumers",
+        "delivered",
+        "got",
         "had_consumers",
         "has_ttl",
         "incoming",
@@ -63,6 +66,7 @@ class Queue:
         "owner",
         "properties",
         "readers",
+        "redelivered",
         "rules",
         "topic_name",
         "used_ms",
@@ -112,6 +116,8 @@ class Queue:
         """Of a limited queue: messages that are being published."""
         self.lost = 0
         """Messages that retention took before they were settled: a borrowed queue's."""
+        self.delivered = self.got = self.acknowledged = self.redelivered = 0
+        """Messages since the start: given to consumers, taken one by one, settled, given back."""
         self.used_ms = home.now_ms()
         self._turn = 0
         self._is_dispatching = False
@@ -140,6 +146,11 @@ class Queue:
         if self.readers is not None:
             return self._home.stream_count(self)
         return sum([lane.ready_count for lane in self.lanes])
+
+    @property
+    def published(self) -> int:
+        """Messages that came since it was first used."""
+        return sum([lane.end - lane.opened_at for lane in self.lanes])
 
     @property
     def unsettled_count(self) -> int:
@@ -293,6 +304,7 @@ class Queue:
             return
         taken = self._take(1, NO_LIMIT)
         if taken:
+            self.got += 1
             callback(taken[0])
         elif self._has_more():
             self._getters.append(callback)
@@ -353,28 +365,19 @@ class Queue:
             taken = self._take(consumer.room, _bytes_of(consumer))
             if not taken:
                 return False
+            self.delivered += len(taken)
             consumer.deliver(self, taken)
             return True
-        shares: list[list[Message]] = [[] for _ in able]
-        rooms = [[index, consumer.room, _bytes_of(consumer)] for index, consumer in enumerate(able)]
-        given = 0
-        while rooms:
-            for room in list(rooms):
-                taken = self._take(1, NO_LIMIT)
-                if not taken:
-                    rooms = []
-                    break
-                shares[room[0]] += taken
-                given += 1
-                room[1] -= 1
-                room[2] -= len(taken[0].value)
-                if room[1] <= 0 or room[2] <= 0:
-                    rooms.remove(room)
-        self.consumers.served(given)
-        for consumer, share in zip(able, shares, strict=True):
-            if share:
-                consumer.deliver(self, share)
-        return given > 0
+        # As many to each as the one with the least room may have, one by one in turn; for the others there is another round.
+        count = len(able)
+        taken = self._take(
+            count * min([consumer.room for consumer in able]), min([_bytes_of(consumer) for consumer in able])
+        )
+        self.consumers.served(len(taken))
+        self.delivered += len(taken)
+        for number, consumer in enumerate(able[: len(taken)]):
+            consumer.deliver(self, taken[number::count])
+        return bool(taken)
 
     def _take(self, count: int, size: int) -> list[Message]:
         """Up to so many messages, up to so many bytes but one at least: given out from now on."""
@@ -427,6 +430,7 @@ class Queue:
             if not taken and self._has_more():
                 self._getters = getters[number:] + self._getters
                 return
+            self.got += len(taken)
             callback(taken[0] if taken else None)
 
     def _has_more(self) -> bool:

@@ -39,6 +39,7 @@ class Settling:
         lane: QueueLane = messages[0].lane
         settled = lane.settle(messages)
         if settled:
+            lane.queue.acknowledged += settled
             self._changed(lane)
         if settled < len(messages):
             others: dict[QueueLane, list[Message]] = {}
@@ -46,7 +47,9 @@ class Settling:
                 if message.lane is not lane:
                     others.setdefault(message.lane, []).append(message)
             for other, its_own in others.items():
-                if other.settle(its_own):
+                count = other.settle(its_own)
+                if count:
+                    other.queue.acknowledged += count
                     self._changed(other)
 
     def requeue(self, messages: Iterable[Message], *, failed: bool = True, delay_ms: int = 0, error: str = "") -> None:
@@ -74,6 +77,7 @@ class Settling:
                 back.setdefault(lane, []).append(message)
         for lane, returned in back.items():
             lane.take_back(returned)
+            lane.queue.redelivered += len(returned)
             self._changed(lane)
             lane.queue.returned()
             lane.queue.wake()

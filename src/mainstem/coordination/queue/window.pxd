@@ -5,7 +5,7 @@ from mainstem.coordination.queue.message cimport Message
 cdef class Window:
     cdef public object ready, _ahead
     cdef public dict unsettled
-    cdef public long long ready_bytes, bytes_average, tail, end, count, given_out
+    cdef public long long ready_bytes, bytes_average, tail, end, opened_at, count, given_out
     cdef public bint is_reading
 
     cpdef extend(self, long long end)

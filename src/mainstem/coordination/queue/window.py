@@ -24,7 +24,8 @@ class Window:
     """Messages that are ready, and messages that were given out."""
 
     __slots__ = (
-        "_ahead", "bytes_average", "count", "end", "given_out", "is_reading", "ready", "ready_bytes", "tail", "unsettled"
+        "_ahead", "bytes_average", "count", "end", "given_out", "is_reading", "opened_at", "ready", "ready_bytes", "tail",
+        "unsettled",
     )  # fmt: skip
 
     def __init__(self, tail: int, end: int) -> None:
@@ -37,6 +38,8 @@ class Window:
         self.tail = tail
         self.end = max(end, tail)
         """How far the log can be read, as far as we know."""
+        self.opened_at = self.end
+        """Where it ended when it was first used."""
         self.count = self.end - self.tail
         """Messages that are not settled; those that turn out not to be messages are taken off when they are read."""
         self.given_out = 0

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 
+from mainstem.protocols.management.mapping.rates import Rates
 from tests.unit.protocols.management.management_client import Admin, with_admin
 
 Q = "/queues/%2F"
@@ -141,3 +142,48 @@ async def test_the_whole_at_a_glance(admin: Admin) -> None:
     assert (await admin.ask("PATCH", "/overview")).status == 405
     assert (await admin.ask("PUT", f"{Q}/x", b"{")).json() == {"error": "bad_request", "reason": "not_json"}
     assert (await admin.ask("PUT", f"{Q}/x", b"[" * 100_000)).status == 400
+
+
+@with_admin
+async def test_counts_of_what_came_and_went(admin: Admin) -> None:
+    await admin.put(f"{Q}/q", {})
+    await admin.put(f"{Q}/unused", {})
+    message = {"properties": {}, "routing_key": "q", "payload": "text", "payload_encoding": "string"}
+    for _ in range(3):
+        await admin.post(f"{X}/amq.default/publish", message)
+    await admin.post(f"{Q}/q/get", {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"})
+    await admin.post(f"{Q}/q/get", {"count": 2, "ackmode": "ack_requeue_false", "encoding": "auto"})
+    stats = (await admin.get(f"{Q}/q"))["message_stats"]
+    assert {name: stats[name] for name in ("publish", "get", "deliver", "deliver_get", "ack", "redeliver")} == {
+        "publish": 3,
+        "get": 3,
+        "deliver": 0,
+        "deliver_get": 3,
+        "ack": 2,
+        "redeliver": 1,
+    }
+    assert stats["publish_details"] == {"rate": 0.0}
+    assert "message_stats" not in await admin.get(f"{Q}/unused")
+    overview = await admin.get("/overview")
+    assert overview["message_stats"]["ack"] == 2
+    assert overview["queue_totals"]["messages"] == 1
+    assert overview["queue_totals"]["messages_details"] == {"rate": 0.0}
+
+
+def test_rates_are_of_the_time_between_two_samples() -> None:
+    now_ms = 0
+    rates = Rates(lambda: now_ms)
+
+    def rate(length: int, count: int) -> tuple[float, float]:
+        lengths, counts = rates.describe("q", {"messages": length}, {"publish": count})
+        return lengths["messages_details"]["rate"], counts["publish_details"]["rate"]
+
+    assert rate(0, 10) == (0.0, 0.0)
+    now_ms = 4_999
+    assert rate(50, 60) == (0.0, 0.0)
+    now_ms = 10_000
+    assert rate(50, 110) == (5.0, 10.0)
+    now_ms = 12_000
+    assert rate(0, 1_000) == (5.0, 10.0)
+    now_ms = 20_000
+    assert rate(0, 110) == (-5.0, 0.0)

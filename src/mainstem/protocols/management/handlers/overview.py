@@ -17,6 +17,7 @@ from mainstem.protocols.management.handlers.definitions import COMPATIBLE_VERSIO
 from mainstem.protocols.management.handlers.paths import OK, Call, Path
 from mainstem.protocols.management.mapping import fields
 from mainstem.protocols.management.mapping.listing import Row, one
+from mainstem.protocols.management.mapping.rates import Rates, counts_of, lengths_of
 from mainstem.protocols.management.mapping.rows import NODE
 from mainstem.wire.http.messages import Response
 
@@ -61,6 +62,7 @@ class OverviewPaths:
         self._broker = broker
         self._operations = operations
         self._begun_ms = broker.clock.now_ms()
+        self._rates = Rates(broker.clock.now_ms)
 
     def paths(self) -> list[Path]:
         """What is served here."""
@@ -97,8 +99,7 @@ class OverviewPaths:
         broker, caller = self._broker, call.caller
         names = [namespace.name for namespace in broker.namespaces.all() if caller.may_see(namespace.name)]
         queues = [queue for name in names for queue in broker.queues.all(name)]
-        ready = sum(queue.ready_count for queue in queues)
-        unsettled = sum(queue.unsettled_count for queue in queues)
+        lengths, stats = self._rates.describe(caller.name, lengths_of(queues), counts_of(queues))
         connections = [] if broker.dialect is None else broker.dialect.connections()
         seen = [facts for facts in connections if caller.sees_all() or facts.user == caller.name]
         channels = [channel for facts in seen for channel in facts.channels]
@@ -108,7 +109,7 @@ class OverviewPaths:
             "product_name": "RabbitMQ",
             "product_version": COMPATIBLE_VERSION,
             "mainstem_version": self._operations.version(),
-            "rates_mode": "none",
+            "rates_mode": "basic",
             "disable_stats": False,
             "is_op_policy_updating_enabled": True,
             "cluster_name": broker.cluster_id,
@@ -116,13 +117,9 @@ class OverviewPaths:
             "erlang_full_version": f"none: this is Mainstem on Python {sys.version.split()[0]}",
             "exchange_types": [{"name": kind, "description": "", "enabled": True} for kind in sorted(KINDS)],
             "sample_retention_policies": {"global": [], "basic": [], "detailed": []},
-            "message_stats": {},
+            "message_stats": stats,
             "churn_rates": {},
-            "queue_totals": {
-                "messages": ready + unsettled,
-                "messages_ready": ready,
-                "messages_unacknowledged": unsettled,
-            },
+            "queue_totals": lengths,
             "object_totals": {
                 "channels": len(channels),
                 "connections": len(seen),

@@ -14,7 +14,8 @@ from mainstem.protocols.management.errors import BadRequest, NotFound, Unavailab
 from mainstem.protocols.management.handlers.callers import Caller
 from mainstem.protocols.management.handlers.paths import Call, Path, created
 from mainstem.protocols.management.mapping import fields
-from mainstem.protocols.management.mapping.listing import listing, one
+from mainstem.protocols.management.mapping.listing import Row, listing, one
+from mainstem.protocols.management.mapping.rates import Rates, counts_of, lengths_of
 from mainstem.protocols.management.mapping.rows import binding_row, default_binding_row, queue_row
 from mainstem.protocols.management.mapping.words import host_of
 from mainstem.wire.http.messages import Response
@@ -31,6 +32,7 @@ class QueuePaths:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._queues = broker.queues
+        self._rates = Rates(broker.clock.now_ms)
 
     def paths(self) -> list[Path]:
         """What is served here."""
@@ -50,7 +52,7 @@ class QueuePaths:
     def list_all(self, call: Call) -> Any:
         """Of all virtual hosts that the caller may see."""
         rows = [
-            queue_row(queue, self._broker)
+            self._row(queue)
             for namespace in self._broker.namespaces.all()
             if call.caller.may_see(namespace.name)
             for queue in self._queues.all(namespace.name)
@@ -60,11 +62,19 @@ class QueuePaths:
     def list_host(self, call: Call) -> Any:
         """Of one virtual host."""
         namespace = call.caller.enter(call.steps[0])
-        return listing([queue_row(queue, self._broker) for queue in self._queues.all(namespace)], call.query)
+        return listing([self._row(queue) for queue in self._queues.all(namespace)], call.query)
 
     def get(self, call: Call) -> Any:
         """One queue."""
-        return one(queue_row(self._find(call), self._broker), call.query)
+        return one(self._row(self._find(call)), call.query)
+
+    def _row(self, queue: Queue) -> Row:
+        counts = counts_of((queue,))
+        lengths, stats = self._rates.describe((queue.namespace, queue.name), lengths_of((queue,)), counts)
+        row = queue_row(queue, self._broker) | lengths
+        if any(counts.values()):  # as RabbitMQ, which says nothing of queues that nobody used
+            row["message_stats"] = stats
+        return row
 
     async def declare(self, call: Call) -> Response:
         """Declare it; 201 when it is new."""
