@@ -4,6 +4,7 @@
 #   make lint             style, types, layers
 #   make simulate SEEDS=N seeded crash simulations     make crash CYCLES=N   kill a real broker again and again
 #   make spark-crash      kill a Spark query and its broker again and again   (SPARK_CYCLES=50 QUEUE_CYCLES=20)
+#   make pipeline-crash   kill the processes of a deployed pipeline           (PIPELINE_CYCLES=10)
 #   make test-java        Kafka's own Java tools and Spark's connector, where Maven Central can be reached
 #   make test-cluster     a Spark cluster on this machine, whose workers do not have mainstem
 #   make test-connect     `mainstem sql` on a Spark Connect server
@@ -19,6 +20,7 @@ CYCLES  ?= 1000
 KAFKA_CYCLES ?= 200
 SPARK_CYCLES ?= 50
 QUEUE_CYCLES ?= 20
+PIPELINE_CYCLES ?= 10
 AMQP_CYCLES ?= 200
 
 VENV    := .venv
@@ -33,7 +35,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 
 COMPILE := $(BIN)/python compile_core.py
 
-.PHONY: serve test test-java test-cluster test-connect demo lint bench bench-spark simulate crash spark-crash setup compile clean
+.PHONY: serve test test-java test-cluster test-connect demo lint bench bench-spark simulate crash spark-crash pipeline-crash setup compile clean
 .DEFAULT_GOAL := test
 
 serve: $(SERVE)
@@ -83,6 +85,10 @@ spark-crash: compile
 	$(BIN)/python -m tests.spark.crash --cycles $(SPARK_CYCLES) $(ARGS)
 	$(BIN)/python -m pytest tests/spark/queue_mode/crash/at_every_point.py
 	$(BIN)/python -m tests.spark.queue_mode.crash --cycles $(QUEUE_CYCLES) $(ARGS)
+
+# A deployed pipeline, its driver, worker and broker killed at random moments.
+pipeline-crash: compile
+	$(BIN)/python -m tests.spark.pipelines.crash --cycles $(PIPELINE_CYCLES) $(ARGS)
 
 setup: compile
 

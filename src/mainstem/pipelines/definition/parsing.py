@@ -326,7 +326,7 @@ class _Parts:
                 Problem(
                     queues[0].place,
                     "a pipeline that reads a queue has one sink and no dead letters of rules: each of several would get a "
-                    "share of the messages. Write to a topic, and read that",
+                    "share of the messages. Write to a topic and read that; reject messages by a column `_verdict`",
                 )
             )
 

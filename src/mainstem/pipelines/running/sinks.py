@@ -30,6 +30,8 @@ RECORD = frozenset(
     {"key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers", "deliverAt"}
 )
 """The columns of a record: rows that have no others are written as they are."""
+SETTLING = ("_receipt", "_verdict", "_reason", "_retryAfterMs")
+"""What a row of a queue says of itself: for the sink, and no part of what is written."""
 
 
 class OpenSink:
@@ -82,12 +84,15 @@ class TopicSink(OpenSink):
     """Records of a topic, exactly once."""
 
     def _options(self) -> dict[str, str]:
-        return {
+        options = {
             **self.sink.options,
             **self.context.sink_options(),
             "topic": self.sink.target,
             "sinkId": self.sink.name,
         }
+        if self.sink.output != "append" and any(one.kind == "queue" for one in self.context.pipeline.sources.values()):
+            options["settles"] = "true"
+        return options
 
     def shaped(self, frame: DataFrame) -> DataFrame:
         """As records."""
@@ -191,7 +196,9 @@ def open_sink(sink: Sink, context: RunContext) -> OpenSink:
 
 def record_rows(frame: DataFrame, sink: Sink) -> DataFrame:
     """Rows as records: what the sink says of single columns, else the row's own, else the whole row as JSON."""
-    has = set(frame.columns)
+    settling = [name for name in SETTLING if name in frame.columns] if "_verdict" in frame.columns else []
+    plain = [name for name in frame.columns if name not in (*SETTLING, "_deliveries")]
+    has = set(plain)
     is_record = has <= RECORD and "value" in has and isinstance(frame.schema["value"].dataType, StringType | BinaryType)
     chosen: dict[str, Any] = {}
     for name, text in sink.columns.items():
@@ -199,11 +206,11 @@ def record_rows(frame: DataFrame, sink: Sink) -> DataFrame:
             # analysed here, where its line is known
             chosen[name] = frame.select(F.expr(text.text).alias(name)) and F.expr(text.text)
     if "value" not in chosen and not is_record:
-        chosen["value"] = F.to_json(F.struct(*[F.col(f"`{name}`") for name in frame.columns]))
+        chosen["value"] = F.to_json(F.struct(*[F.col(f"`{name}`") for name in plain]))
     if is_record:
-        kept = [name for name in frame.columns if name not in chosen]
+        kept = [name for name in [*plain, *settling] if name not in chosen]
         return frame.select(*kept, *[column.alias(name) for name, column in chosen.items()])
-    return frame.select(*[_as_field(frame, column, name) for name, column in chosen.items()])
+    return frame.select(*[_as_field(frame, column, name) for name, column in chosen.items()], *settling)
 
 
 def _as_field(frame: DataFrame, column: Any, name: str) -> Any:
