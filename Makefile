@@ -6,6 +6,7 @@
 #   make spark-crash      kill a Spark query and its broker again and again   (SPARK_CYCLES=50 QUEUE_CYCLES=20)
 #   make pipeline-crash   kill the processes of a deployed pipeline           (PIPELINE_CYCLES=10)
 #   make test-java        Kafka's own Java tools and Spark's connector, where Maven Central can be reached
+#   make test-declarative a project of Spark's Declarative Pipelines over topics, run twice
 #   make test-cluster     a Spark cluster on this machine, whose workers do not have mainstem
 #   make test-connect     `mainstem sql` on a Spark Connect server
 #   make demo             orders in, totals by Spark, in about a minute
@@ -35,7 +36,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 
 COMPILE := $(BIN)/python compile_core.py
 
-.PHONY: serve test test-java test-cluster test-connect demo lint bench bench-spark simulate crash spark-crash pipeline-crash setup compile clean
+.PHONY: serve test test-java test-cluster test-declarative test-connect demo lint bench bench-spark simulate crash spark-crash pipeline-crash setup compile clean
 .DEFAULT_GOAL := test
 
 serve: $(SERVE)
@@ -55,6 +56,10 @@ test-cluster: compile
 
 test-connect: compile
 	$(BIN)/python -m pytest tests/spark/sql/on_a_connect_server.py $(ARGS)
+
+# Not part of `test`, for its minutes.
+test-declarative: compile
+	$(BIN)/python -m pytest tests/spark/pipelines/declarative.py $(ARGS)
 
 demo: compile
 	@$(BIN)/python -m demo

@@ -72,11 +72,11 @@ def parse(root: Node, functions: Mapping[str, Any] | None = None, mode: Mode | N
     sinks = parts.named(top, "sinks", "sink", PART_NAME, parts.sink)
     top.end()
     for needed, found in (("sources", sources), ("sinks", sinks)):
-        if not found:
+        if not found and not top.sections(needed, needed):
             top.problem(f"a pipeline needs `{needed}`", top.place_of(needed))
     parts.check_whole(sources, sinks, expectations)
     if problems:
-        raise DefinitionRefused(sorted(set(problems), key=lambda problem: problem.place))
+        raise DefinitionRefused(sorted(dict.fromkeys(problems), key=lambda problem: problem.place))
     return Pipeline(name, root.place.file, mode, settings, sources, steps, expectations, sinks, functions or {})
 
 
