@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from examples.dead_letter_repair import repair
 from examples.enrich_queue import enrich, publish
+from mainstem.pipelines.definition.files import read_pipeline
 from mainstem.sdk.client import Client
 from tests.spark.queue_mode.serving import QueueBroker
 from tests.system.stage_client import committed_values
@@ -19,6 +20,12 @@ ORDERS = 80
 def invoiced(broker: QueueBroker) -> list[int]:
     with Client(broker.kafka) as client:
         return sorted(json.loads(value)["id"] for value in committed_values(client, "invoices"))
+
+
+def test_the_pipeline_can_be_declared() -> None:
+    """As a file, which is checked whole before anything runs."""
+    found = read_pipeline(Path(enrich.__file__).with_name("invoices.yml"))
+    assert [source.kind for source in found.sources.values()] == ["queue", "files"]
 
 
 def test_rejects_are_repaired_and_come_through(spark: SparkSession, queues: QueueBroker, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A broker that speaks AMQP, Kafka and HTTP, and what tests of queue mode ask of it."""
 
+import base64
 import json
 import urllib.request
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,8 +21,9 @@ class QueueBroker(Served):
     """`mainstem serve`."""
 
     def __init__(self, data_dir: Path, *options: str, module: str = "mainstem.cli") -> None:
-        self.amqp = lasting_address()
-        super().__init__(data_dir, "--listen", f"amqp={self.amqp}", *options, module=module)
+        self.amqp, self.management = lasting_address(), lasting_address()
+        listen = ("--listen", f"amqp={self.amqp}", "--listen", f"management={self.management}")
+        super().__init__(data_dir, *listen, *options, module=module)
 
     @property
     def address(self) -> str:
@@ -44,6 +46,12 @@ class QueueBroker(Served):
         host, _, port = self.amqp.rpartition(":")
         with pika.BlockingConnection(pika.ConnectionParameters(host, int(port), vhost)) as connection:
             yield connection.channel()
+
+    def create_host(self, name: str) -> None:
+        request = urllib.request.Request(f"http://{self.management}/api/vhosts/{name}", b"{}", method="PUT")
+        request.add_header("content-type", "application/json")
+        request.add_header("authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
+        urllib.request.urlopen(request, timeout=PATIENCE_S).close()
 
     def declare(self, name: str, **arguments: Any) -> None:
         with self.channel() as channel:

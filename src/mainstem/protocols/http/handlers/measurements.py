@@ -88,9 +88,20 @@ class MeasurementHandlers:
             yield family
         for family in self._schedules():
             yield family
+        for family in self._acquisitions():
+            yield family
         for family in pipeline_families(self._broker):
             yield family
             await pace.step()
+
+    def _acquisitions(self) -> Iterator[Metric]:
+        """What a query holds that never comes back is seen by its age."""
+        held = [one for one in self._broker.acquisitions.all() if one.is_holding]
+        oldest_ms = min((one.opened_ms for one in held), default=None)
+        age_s = 0.0 if oldest_ms is None else max(self._broker.clock.now_ms() - oldest_ms, 0) / 1000
+        yield _gauge("acquisitions", "Acquisitions of Spark queries that are not settled", len(held))
+        yield _gauge("acquired_records", "Records that they hold", sum(one.records for one in held))
+        yield _gauge("acquisition_age_seconds", "Age of the oldest of them", age_s)
 
     async def _topics(self, pace: Pace) -> AsyncIterator[Metric]:
         topics = list(self._broker.topics.by_id.values())
