@@ -38,6 +38,10 @@ class DefaultSource(DataSource):
             from mainstem.pipelines.sql.system_source import system_schema
 
             return system_schema(self.options)
+        if self._has_history:
+            from mainstem.pipelines.tables.history_source import history_schema
+
+            return history_schema(self.options)
         from mainstem.pipelines.source import source_schema
 
         return source_schema(self.options)
@@ -52,6 +56,10 @@ class DefaultSource(DataSource):
             from mainstem.pipelines.sql.system_source import SystemReader
 
             return SystemReader(self.options, schema)
+        if self._has_history:
+            from mainstem.pipelines.tables.history_source import HistoryReader
+
+            return HistoryReader(self.options, schema)
         from mainstem.pipelines.source import TopicReader
 
         return TopicReader(self.options, schema)
@@ -65,6 +73,11 @@ class DefaultSource(DataSource):
         from mainstem.pipelines.stream_source import TopicStreamReader
 
         return TopicStreamReader(self.options, schema)
+
+    @property
+    def _has_history(self) -> bool:
+        told = {name.lower(): value for name, value in self.options.items()}
+        return told.get("history", "").lower() == "table"
 
     @property
     def _is_of_queue(self) -> bool:

@@ -15,6 +15,7 @@ from mainstem.sdk.errors import UnknownTopic
 from mainstem.sdk.operations import TopicPartition
 
 FORMATS = ("raw", "string", "json", "avro", "protobuf")
+HISTORIES = ("log", "table")
 DECODERS = ("auto", "numpy", "numba")
 
 ALIASES = {
@@ -45,6 +46,7 @@ KNOWN = (
     "value.schema",
     "value.message",
     "decoder",
+    "history",
     *ALIASES,
 )
 SELECTIONS = ("topic", "topics", "topicPattern", "assign", "path")
@@ -74,6 +76,7 @@ class SourceOptions(Options):
         self.group = self.text("group")
         self.format = self.choice("value.format", FORMATS, "raw")
         self.decoder = self.choice("decoder", DECODERS, "auto")
+        self.history = self.choice("history", HISTORIES, "log")
         if self.group is not None and not self.group.strip():
             raise InvalidOption("Option `group` is empty; leave it out to have a group named for you.")
         if self.format in ("avro", "protobuf") and self.text("value.schema") is None:
@@ -98,6 +101,8 @@ class SourceOptions(Options):
         for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
             if self.text(name) is not None:
                 raise InvalidOption(f"Option `{name}` has no meaning for a stream: read a batch, or stop the query.")
+        if self.history != "log":
+            raise InvalidOption("Option `history` has no meaning for a stream, which reads the log: read a batch.")
 
     def refuse_limits(self) -> None:
         """A batch read is not cut into triggers."""

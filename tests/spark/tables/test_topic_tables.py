@@ -17,7 +17,7 @@ from mainstem.pipelines.tables.writer import GROUP, TableWriter, TopicMadeAnew
 from mainstem.sdk.client import Client
 from mainstem.wire.kafka import ApiKey
 from tests.clients.kafka.serving import PATIENCE_S, Broker
-from tests.spark.topics import committed, grow, send, send_records
+from tests.spark.topics import batch, committed, grow, send, send_records
 
 
 def create(broker: Broker, topic: str, partitions: int = 1, **config: str) -> None:
@@ -80,6 +80,14 @@ def test_history_is_read_as_parquet_and_the_rest_from_the_log(spark: SparkSessio
     assert (first.key, first.topic, [(one.key, one.value) for one in first.headers]) == (b"k", "joined", [("h", b"1")])
     assert first.day == first.timestamp.date()
     assert frame.where("day IS NULL").count() == 0
+    told = batch(spark, broker, topic="joined", history="table", includeHeaders="true")
+    assert told.columns == frame.columns[:-1]
+    assert sorted(map(str, told.collect())) == sorted(map(str, frame.drop("day").collect()))
+    assert values(
+        batch(spark, broker, topics="joined", history="table").select("value", "partition", "offset")
+    ) == values(frame)
+    with pytest.raises(Exception, match="does not go with history `table`"):
+        batch(spark, broker, topic="joined", history="table", endingOffsets="latest").count()
     # the frame is the topic as of then, whatever comes or is taken over later
     send(broker, "joined", [b"later"], 1)
     assert run_table(spark, broker.address, "joined") == 3
@@ -143,6 +151,8 @@ def test_what_the_log_drops_stays_in_the_table(spark: SparkSession, broker: Brok
     with pytest.raises(DataLost, match=r"Offsets 3 to 5 of trimmed-0 are gone .* the table did not have them"):
         table(spark, broker, "trimmed")
     assert values(table(spark, broker, "trimmed", failOnDataLoss="false")) == [b"a", b"b", b"c", b"f"]
+    with pytest.raises(Exception, match="Offsets 3 to 5 of trimmed-0 are gone"):
+        batch(spark, broker, topic="trimmed", history="table").count()
     run_table(spark, broker.address, "trimmed")
     assert values(table(spark, broker, "trimmed")) == [b"a", b"b", b"c", b"f"]
     manifest = store_of(broker, "trimmed").latest()
@@ -174,6 +184,10 @@ def test_values_are_decoded_as_the_topic_says(spark: SparkSession, broker: Broke
     plan = frame.where("value.id = 2").select("value.id")._jdf.queryExecution().toString()
     assert "ReadSchema: struct<value:struct<id:bigint>>" in plan
     assert "EqualTo(value.id,2)" in plan
+    told = batch(spark, broker, topic="typed", history="table")
+    assert sorted(map(str, told.collect())) == sorted(map(str, frame.select(*told.columns).collect()))
+    with pytest.raises(Exception, match=r"leave value\.format out"):
+        batch(spark, broker, topic="typed", history="table", value_format="string").count()
     # a wider schema is taken up, and older files have null there
     configure(broker, "typed", value_schema="id BIGINT, name STRING, more BOOLEAN")
     run_table(spark, broker.address, "typed")

@@ -157,7 +157,7 @@ class Frames:
             options["group"] = context.group(self._sink)
         if not context.is_stream and source.kind != "table":
             options = self._range(named) | options
-        if source.kind == "table" and not context.is_stream:
+        if source.kind == "table":
             del options["topic"]
             return read_topic(session, source.target, options)
         rows: DataFrame = reader.format("mainstem").options(**options).load()

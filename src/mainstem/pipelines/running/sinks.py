@@ -79,6 +79,10 @@ class MicroBatchSink(OpenSink):
         """Write one, the same however often it is asked under this number."""
         raise NotImplementedError
 
+    def run_query(self) -> str:
+        """Under which a batch run's one batch counts: two sinks of it may write to one place."""
+        return f"{self.context.run_id or uuid.uuid4().hex}.{self.sink.name}"
+
 
 class TopicSink(OpenSink):
     """Records of a topic, exactly once."""
@@ -163,7 +167,7 @@ class TableSink(MicroBatchSink):
 
     def write(self, frame: DataFrame) -> None:
         """Fenced by the run."""
-        append_batch(frame, self.context.path(self.sink.target), 0, query=self.context.run_id or uuid.uuid4().hex)
+        append_batch(frame, self.context.path(self.sink.target), 0, query=self.run_query())
 
 
 class DeltaSink(MicroBatchSink):
@@ -176,8 +180,8 @@ class DeltaSink(MicroBatchSink):
 
     def write(self, frame: DataFrame) -> None:
         """Fenced by the run."""
-        run_id, by = self.context.run_id or uuid.uuid4().hex, self.sink.partition_by
-        append_to_delta(frame, self.context.path(self.sink.target), 0, query=run_id, partition_by=by)
+        by = self.sink.partition_by
+        append_to_delta(frame, self.context.path(self.sink.target), 0, query=self.run_query(), partition_by=by)
 
 
 KINDS: dict[str, type[OpenSink]] = {

@@ -46,7 +46,7 @@ def read_topic(spark: SparkSession, topic: str, options: Mapping[str, str] | Non
         manifest = TableStore(facts.location).latest() if facts.is_table else None
         kept = client.offsets(dict.fromkeys(facts.partitions, EARLIEST))
         ends = client.offsets(dict.fromkeys(facts.partitions, LATEST))
-    starts = kept if manifest is None else _starts(facts, manifest, kept, ends, fails_on_loss)
+    starts = kept if manifest is None else tail_starts(facts, manifest, kept, ends, fails_on_loss)
     rest = {at: (starts[at], ends[at]) for at in facts.partitions if starts[at] < ends[at]}
     if manifest is None:
         return _shown(_read_log(spark, given | _decoded(given, facts), facts, rest))
@@ -70,13 +70,14 @@ def read_table(spark: SparkSession, location: str) -> DataFrame:
     return _read_files(spark, store, manifest)
 
 
-def _starts(
+def tail_starts(
     facts: TableFacts,
     manifest: Manifest,
     kept: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
     fails_on_loss: bool,
 ) -> dict[TopicPartition, int]:
+    """From where the log is read behind a table. Raises DataLost."""
     starts = {at: manifest.ends.get(at.partition, kept[at]) for at in facts.partitions}
     for at, start in starts.items():
         if start < kept[at] and start < ends[at] and fails_on_loss:
