@@ -1,56 +1,35 @@
-"""What one turn of the event loop publishes and settles becomes one commit.
+"""Publishing to queues: into the draft of this turn, which becomes one commit (`committing`).
 
-    put, settle ... --(end of the turn)--> draft --> engine.commit --> durable: into the windows, confirmed, delivered
-
-While the engine has enough to do, drafts grow instead of multiplying: the same batching that group commit does, one level up. A
-draft is cut in two where one commit could not keep the order: a commit makes its references after its appends.
+A draft is cut in two where one commit could not keep the order: a commit makes its references after its appends.
 """
 
 from __future__ import annotations
 
-import functools
-import logging
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mainstem.broker.clock import Clock, Timer
-from mainstem.coordination.extra import Extra, Share
+from mainstem.broker.clock import Clock
+from mainstem.broker.queues.committing import DRAFT_BYTES_MAX, OUTBOX_BYTES_MAX, Committing
+from mainstem.coordination.extra import Extra
 from mainstem.coordination.queue.batch_underway import BatchUnderway, encode_content
 from mainstem.coordination.queue.message import Message, new_messages
-from mainstem.model.errors import CommitTooLarge, DiskError, EngineClosed, MainstemError, StorageFull, UnknownLog
-from mainstem.storage.answer import Answer
-from mainstem.storage.contract import Append, Commit, CommitResult, Committed, Engine, LogChange, Mutation, Refer
+from mainstem.model.errors import CommitTooLarge, StorageFull
+from mainstem.storage.contract import Engine
 
 if TYPE_CHECKING:
     from mainstem.broker.queues.queue import Queue, QueueLane
-
-log = logging.getLogger(__name__)
 
 TAKEN, REFUSED, HOLD = 0, 1, 2
 """What becomes of a message that is published: taken; refused by a queue that is full; taken, but the publisher is to wait."""
 
 BATCH_BYTES_MAX = 512 << 10
 """A batch that is larger takes no more records."""
-DRAFT_BYTES_MAX = 4 << 20
-"""A draft that is larger is committed at once."""
 TRANSACTION_BYTES_MAX = 24 << 20
 """What one transaction publishes at most: it is one commit."""
-OUTBOX_BYTES_MAX = 64 << 20
-"""When so much waits to be durable, publishers are to wait."""
-FLIGHTS_MAX = 2
-"""Commits under way: one that the disk is at, one behind it."""
 WINDOW_BYTES_MAX = 4 << 20
 """Ready messages of one lane that are in memory; what is published beyond is read when it is wanted."""
 REFER_BYTES_MIN = 1024
 """From here on a record for several queues is stored once."""
-SETTLE_DELAY_S = 0.05
-"""How long settled messages wait for a commit to ride on."""
-FULL_PAUSE_S = 1.0
-"""How long a full disk is not asked again."""
-
-Done: TypeAlias = Callable[[Any, BaseException | None], None]
-"""Called with the token, and with the reason if it did not happen."""
-TakeState: TypeAlias = "Callable[[QueueLane], tuple[list[Mutation], list[LogChange]]]"
 
 
 def _nothing() -> None:
@@ -68,139 +47,13 @@ class Put(NamedTuple):
     priority: int = 0
 
 
-class Draft:
-    """What will be one commit."""
-
-    __slots__ = ("batches", "bytes", "changes", "dirty", "extras", "laid_off", "referred", "sealed", "shares", "state")
-
-    def __init__(self) -> None:
-        self.batches: list[BatchUnderway] = []
-        self.sealed: list[bytearray] = []
-        """The batches, once the draft is complete."""
-        self.referred: set[QueueLane] = set()
-        """Lanes that get references: what is appended to them later belongs into another commit."""
-        self.dirty: set[QueueLane] = set()
-        """Lanes whose cursors are to be stored."""
-        self.laid_off: list[Message] = []
-        """Settled together with what is appended here, as dead letters are: not settled if this fails."""
-        self.extras: list[Extra] = []
-        """Of others, to be committed along."""
-        self.shares: list[Share] = []
-        self.state: list[Mutation] = []
-        self.changes: list[LogChange] = []
-        self.bytes = 0
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to do."""
-        return not (self.batches or self.dirty or self.extras or self.state or self.changes)
-
-    def seal(self, take_state: TakeState) -> None:
-        """It is complete: what the cursors have to say by now belongs to it, and nothing that is settled later."""
-        for batch in self.batches:
-            if batch.lane.batch is batch:
-                batch.lane.batch = None
-            self.sealed.append(batch.seal())
-        self.shares = [extra.seal() for extra in self.extras]
-        self._take_state(take_state)
-
-    def without_gone(self, take_state: TakeState) -> bool:
-        """Leave out what was for queues that are gone; answers whether there was any."""
-        kept = [(batch, data) for batch, data in zip(self.batches, self.sealed, strict=True) if not batch.lane.is_gone]
-        gone = len(self.batches) - len(kept)
-        self.batches, self.sealed = [batch for batch, _ in kept], [data for _, data in kept]
-        for batch in self.batches:
-            refers = [(lane, messages) for lane, messages in batch.refers if not lane.is_gone]
-            gone += len(batch.refers) - len(refers)
-            batch.refers = refers
-        self.dirty = {lane for lane in self.dirty if not lane.is_gone}
-        for lane in self.dirty:
-            lane.cursor.change_all()
-        self._take_state(take_state)
-        return gone > 0
-
-    def _take_state(self, take_state: TakeState) -> None:
-        for lane in self.dirty:
-            state, changes = take_state(lane)
-            self.state += state
-            self.changes += changes
-
-    def commit(self) -> Commit:
-        """As storage takes it."""
-        appends = [Append(batch.lane.log, data) for batch, data in zip(self.batches, self.sealed, strict=True)]
-        refers = [Refer(lane.log, n) for n, batch in enumerate(self.batches) for lane, _ in batch.refers]
-        state, changes = self.state, self.changes
-        for share in self.shares:
-            appends += share.appends
-            state = [*state, *share.state]
-            changes = [*changes, *share.changes]
-        return Commit(appends=appends, refers=refers, state=state, changes=changes)
-
-    def accept(self, bases: Sequence[int], arrived: dict[QueueLane, None]) -> None:
-        """It happened, at these offsets."""
-        batches = self.batches
-        for batch, base in zip(batches, bases, strict=False):
-            batch.lane.accept(base, batch.count, batch.messages)
-            batch.lane.queue.came(batch.count)
-            arrived[batch.lane] = None
-        at = len(batches)
-        for extra, share in zip(self.extras, self.shares, strict=True):
-            extra.resolved(bases[at : at + len(share.appends)])
-            at += len(share.appends)
-        for batch in batches:
-            for lane, messages in batch.refers:
-                lane.accept(bases[at], batch.count, messages)
-                lane.queue.came(batch.count)
-                arrived[lane] = None
-                at += 1
-
-
-class _Flight(NamedTuple):
-    """A commit under way."""
-
-    drafts: list[Draft]
-    callbacks: list[tuple[Done, Any]]
-
-
-class Outbox:
+class Outbox(Committing):
     """All publishing to queues, and all settling."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        clock: Clock,
-        *,
-        take_state: TakeState,
-        on_arrival: Callable[[Iterable[QueueLane]], None],
-        on_return: Callable[[Sequence[Message]], None],
-    ) -> None:
-        self._engine = engine
-        self._clock = clock
-        self._take_state = take_state
-        self._on_arrival = on_arrival
-        self._on_return = on_return
-        self._draft = Draft()
-        self._cut: list[Draft] = []
-        """Drafts of this turn that are complete."""
-        self._callbacks: list[tuple[Done, Any]] = []
-        self._flights: list[_Flight] = []
-        self._fan: BatchUnderway | None = None
-        self._now_ms = 0
-        """Of this turn; 0: not asked yet."""
-        self._is_scheduled = False
-        self._timer: Timer | None = None
-        self._bytes = 0
-        self._is_whole = False
-        """Whether what is put belongs into one commit, whatever its size."""
-        self._relieved: list[Callable[[], None]] = []
-        self.is_full = False
-        """Whether the disk is."""
+    def __init__(self, engine: Engine, clock: Clock, **calls: Any) -> None:
+        super().__init__(engine, clock, **calls)
         self.window_bytes_max = WINDOW_BYTES_MAX
         """Of one lane, now: all have their share."""
-        self.full_queues: set[Queue] = set()
-        """Those whose publishers were told to wait."""
-
-    # Publishing
 
     def put_all(
         self,
@@ -350,22 +203,7 @@ class Outbox:
         self._draft.batches.append(batch)
         return batch
 
-    def _cut_draft(self) -> None:
-        """What follows belongs into another commit."""
-        if not self._draft.is_empty and not self._is_whole:
-            self._draft.seal(self._take_state)
-            self._cut.append(self._draft)
-            self._draft = Draft()
-            self._fan = None
-            self._schedule()
-
-    # Settling, and what goes along
-
-    def dirty(self, lane: QueueLane) -> None:
-        """The lane's cursor has changed."""
-        self._draft.dirty.add(lane)
-        if not self._is_scheduled and self._timer is None:
-            self._timer = self._clock.call_later(SETTLE_DELAY_S, self._flush_late)
+    # In one commit
 
     def together(self, puts: Sequence[Put], laid_off: Message) -> None:
         """Publish these and settle that one, in one commit or not at all."""
@@ -380,48 +218,6 @@ class Outbox:
         self._is_whole = before
         self._draft.laid_off.append(laid_off)
         self.dirty(laid_off.lane)
-
-    def add(self, extra: Extra) -> None:
-        """Commit this along with what was put so far. It may grow until it is sealed."""
-        self._draft.extras.append(extra)
-        self._schedule()
-
-    def grow(self, size: int) -> None:
-        """What was added has grown by so many bytes; it may be sealed by that."""
-        self._bytes += size
-        self._draft.bytes += size
-        if self._draft.bytes > DRAFT_BYTES_MAX:
-            self._cut_draft()
-
-    def change(self, change: LogChange) -> None:
-        """Commit a change of a log along."""
-        self._draft.changes.append(change)
-        self._schedule()
-
-    def mutate(self, state: Sequence[Mutation]) -> None:
-        """Commit a change of state along."""
-        self._draft.state += state
-        self._schedule()
-
-    async def wait_durable(self) -> None:
-        """Until all that was put and settled so far is durable. Raises kinds of MainstemError."""
-        answer: Answer[None] = Answer()
-        self.when_durable(functools.partial(_finish, answer), None)
-        await answer
-
-    async def drain(self) -> None:
-        """Commit all there is, and wait for it."""
-        self.flush()
-        if self._flights:
-            await self.wait_durable()
-
-    def when_durable(self, callback: Done, token: Any) -> None:
-        """Call back, in order, when all that was put and settled so far is durable; not before the end of the turn."""
-        if self._draft.is_empty and not self._cut and self._flights:
-            self._flights[-1].callbacks.append((callback, token))
-            return
-        self._callbacks.append((callback, token))
-        self._schedule()
 
     async def commit_transaction(
         self, puts: Sequence[Put], settle: Callable[[], None] = _nothing, extra: Extra | None = None
@@ -455,121 +251,6 @@ class Outbox:
         await self.wait_durable()
         return refused
 
-    # Committing
-
-    def _schedule(self) -> None:
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            self._clock.call_soon(self._end_turn)
-
-    def _end_turn(self) -> None:
-        self._is_scheduled = False
-        self._now_ms = 0
-        if len(self._flights) < FLIGHTS_MAX:
-            self.flush()
-
-    def _flush_late(self) -> None:
-        self._timer = None
-        self._end_turn()
-
-    def flush(self) -> None:
-        """Commit what there is."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if not self._draft.is_empty:
-            self._draft.seal(self._take_state)
-            self._cut.append(self._draft)
-            self._draft = Draft()
-            self._fan = None
-        drafts, self._cut = self._cut, []
-        callbacks, self._callbacks = self._callbacks, []
-        if drafts:
-            self._commit(_Flight(drafts, callbacks))
-        elif self._flights:
-            self._flights[-1].callbacks.extend(callbacks)
-        else:
-            _call(callbacks, None)
-
-    def _commit(self, flight: _Flight) -> None:
-        self._flights.append(flight)
-        commits = [draft.commit() for draft in flight.drafts]
-        self._engine.commit(commits).on_done(functools.partial(self._done, flight))
-
-    def _done(self, flight: _Flight, answer: Answer[list[CommitResult]]) -> None:
-        self._flights.remove(flight)
-        failure = answer.error
-        results: Sequence[Any] = [failure] * len(flight.drafts) if failure is not None else answer.result()
-        arrived: dict[QueueLane, None] = {}
-        again: list[Draft] = []
-        error: BaseException | None = None
-        for draft, result in zip(flight.drafts, results, strict=True):
-            if isinstance(result, Committed):
-                self._bytes -= draft.bytes
-                draft.accept(result.bases, arrived)
-            elif isinstance(result, UnknownLog) and draft.without_gone(self._take_state):
-                again.append(draft)
-            else:
-                self._bytes -= draft.bytes
-                error = result
-                self._refused(draft, result)
-        if again:
-            self._commit(_Flight(again, flight.callbacks))
-        else:
-            _call(flight.callbacks, error)
-        if not self._draft.is_empty or self._cut or self._callbacks:
-            self._schedule()
-        if arrived:
-            self._on_arrival(arrived)
-        self._relieve()
-
-    def _refused(self, draft: Draft, error: BaseException) -> None:
-        log.warning("a commit of %d batches to queues is refused: %s", len(draft.batches), error)
-        for extra in draft.extras:
-            extra.resolved(error if isinstance(error, MainstemError) else EngineClosed(str(error)))
-        for batch in draft.batches:
-            for lane in (batch.lane, *(lane for lane, _ in batch.refers)):
-                lane.queue.came(batch.count)
-        there = [lane for lane in draft.dirty if not lane.is_gone]
-        for lane in there:
-            lane.cursor.change_all()
-        if draft.laid_off:
-            self._on_return([message for message in draft.laid_off if not message.lane.is_gone])
-        if isinstance(error, StorageFull):
-            self.is_full = True
-            self._clock.call_later(FULL_PAUSE_S, self._try_again)
-        if not isinstance(error, EngineClosed | DiskError):
-            for lane in there:
-                self.dirty(lane)
-
-    def _try_again(self) -> None:
-        self.is_full = False
-        self._relieve()
-
-    # Back-pressure
-
-    @property
-    def is_pressed(self) -> bool:
-        """Whether publishers are to wait: the disk is full, or too much waits for it."""
-        return self.is_full or self._bytes > OUTBOX_BYTES_MAX
-
-    def not_full(self, queue: Queue) -> None:
-        """A queue has room again, or is gone."""
-        if queue in self.full_queues:
-            self.full_queues.discard(queue)
-            self._relieve()
-
-    def when_relieved(self, callback: Callable[[], None]) -> None:
-        """Call back once, when publishers may go on."""
-        self._relieved.append(callback)
-
-    def _relieve(self) -> None:
-        if not self._relieved or self.full_queues or self.is_full or self._bytes > OUTBOX_BYTES_MAX // 2:
-            return
-        relieved, self._relieved = self._relieved, []
-        for callback in relieved:
-            callback()
-
 
 def _note(
     lane: QueueLane, messages: list[Message] | None, model: Message, ttl_ms: int, room: int
@@ -581,19 +262,3 @@ def _note(
     expires_ms = queue.expiry(model.timestamp_ms, ttl_ms) if ttl_ms >= 0 or queue.has_ttl else 0
     messages.append(Message(lane, -1, model.timestamp_ms, model.key, model.headers, model.value, expires_ms))
     return messages
-
-
-def _finish(answer: Answer[None], _: Any, error: BaseException | None) -> None:
-    if error is None:
-        answer.resolve(None)
-    else:
-        answer.fail(error)
-
-
-def _call(callbacks: Iterable[tuple[Done, Any]], error: BaseException | None) -> None:
-    for callback, token in callbacks:
-        try:
-            callback(token, error)
-        except Exception:
-            # One caller's bug must not keep the others from their answers.
-            log.exception("a callback failed")

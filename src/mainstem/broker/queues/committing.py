@@ -1,0 +1,275 @@
+"""Drafts on their way to the disk: one for each turn of the event loop, cut, committed, told of, and tried again.
+
+    draft --(end of the turn)--> engine.commit --> durable: into the windows, confirmed, delivered
+
+While the engine has enough to do, drafts grow instead of multiplying: the same batching that group commit does, one level up.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from mainstem.broker.clock import Clock, Timer
+from mainstem.broker.queues.draft import Draft, TakeState
+from mainstem.coordination.extra import Extra
+from mainstem.coordination.queue.batch_underway import BatchUnderway
+from mainstem.coordination.queue.message import Message
+from mainstem.model.errors import DiskError, EngineClosed, MainstemError, StorageFull, UnknownLog
+from mainstem.storage.answer import Answer
+from mainstem.storage.contract import CommitResult, Committed, Engine, LogChange, Mutation
+
+if TYPE_CHECKING:
+    from mainstem.broker.queues.queue import Queue, QueueLane
+
+log = logging.getLogger(__name__)
+
+DRAFT_BYTES_MAX = 4 << 20
+"""A draft that is larger is committed at once."""
+OUTBOX_BYTES_MAX = 64 << 20
+"""When so much waits to be durable, publishers are to wait."""
+FLIGHTS_MAX = 2
+"""Commits under way: one that the disk is at, one behind it."""
+SETTLE_DELAY_S = 0.05
+"""How long settled messages wait for a commit to ride on."""
+FULL_PAUSE_S = 1.0
+"""How long a full disk is not asked again."""
+
+Done: TypeAlias = Callable[[Any, BaseException | None], None]
+"""Called with the token, and with the reason if it did not happen."""
+
+
+class _Flight(NamedTuple):
+    """A commit under way."""
+
+    drafts: list[Draft]
+    callbacks: list[tuple[Done, Any]]
+
+
+class Committing:
+    """The draft of this turn, and the commits under way."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Clock,
+        *,
+        take_state: TakeState,
+        on_arrival: Callable[[Iterable[QueueLane]], None],
+        on_return: Callable[[Sequence[Message]], None],
+    ) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._take_state = take_state
+        self._on_arrival = on_arrival
+        self._on_return = on_return
+        self._draft = Draft()
+        self._cut: list[Draft] = []
+        """Drafts of this turn that are complete."""
+        self._callbacks: list[tuple[Done, Any]] = []
+        self._flights: list[_Flight] = []
+        self._fan: BatchUnderway | None = None
+        self._now_ms = 0
+        """Of this turn; 0: not asked yet."""
+        self._is_scheduled = False
+        self._timer: Timer | None = None
+        self._bytes = 0
+        self._is_whole = False
+        """Whether what is put belongs into one commit, whatever its size."""
+        self._relieved: list[Callable[[], None]] = []
+        self.is_full = False
+        """Whether the disk is."""
+        self.full_queues: set[Queue] = set()
+        """Those whose publishers were told to wait."""
+
+    # Settling, and what goes along
+
+    def dirty(self, lane: QueueLane) -> None:
+        """The lane's cursor has changed."""
+        self._draft.dirty.add(lane)
+        if not self._is_scheduled and self._timer is None:
+            self._timer = self._clock.call_later(SETTLE_DELAY_S, self._flush_late)
+
+    def add(self, extra: Extra) -> None:
+        """Commit this along with what was put so far. It may grow until it is sealed."""
+        self._draft.extras.append(extra)
+        self._schedule()
+
+    def grow(self, size: int) -> None:
+        """What was added has grown by so many bytes; it may be sealed by that."""
+        self._bytes += size
+        self._draft.bytes += size
+        if self._draft.bytes > DRAFT_BYTES_MAX:
+            self._cut_draft()
+
+    def change(self, change: LogChange) -> None:
+        """Commit a change of a log along."""
+        self._draft.changes.append(change)
+        self._schedule()
+
+    def mutate(self, state: Sequence[Mutation]) -> None:
+        """Commit a change of state along."""
+        self._draft.state += state
+        self._schedule()
+
+    async def wait_durable(self) -> None:
+        """Until all that was put and settled so far is durable. Raises kinds of MainstemError."""
+        answer: Answer[None] = Answer()
+        self.when_durable(functools.partial(_finish, answer), None)
+        await answer
+
+    async def drain(self) -> None:
+        """Commit all there is, and wait for it."""
+        self.flush()
+        if self._flights:
+            await self.wait_durable()
+
+    def when_durable(self, callback: Done, token: Any) -> None:
+        """Call back, in order, when all that was put and settled so far is durable; not before the end of the turn."""
+        if self._draft.is_empty and not self._cut and self._flights:
+            self._flights[-1].callbacks.append((callback, token))
+            return
+        self._callbacks.append((callback, token))
+        self._schedule()
+
+    def _cut_draft(self) -> None:
+        """What follows belongs into another commit."""
+        if not self._draft.is_empty and not self._is_whole:
+            self._draft.seal(self._take_state)
+            self._cut.append(self._draft)
+            self._draft = Draft()
+            self._fan = None
+            self._schedule()
+
+    # Committing
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._clock.call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        self._is_scheduled = False
+        self._now_ms = 0
+        if len(self._flights) < FLIGHTS_MAX:
+            self.flush()
+
+    def _flush_late(self) -> None:
+        self._timer = None
+        self._end_turn()
+
+    def flush(self) -> None:
+        """Commit what there is."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._draft.is_empty:
+            self._draft.seal(self._take_state)
+            self._cut.append(self._draft)
+            self._draft = Draft()
+            self._fan = None
+        drafts, self._cut = self._cut, []
+        callbacks, self._callbacks = self._callbacks, []
+        if drafts:
+            self._commit(_Flight(drafts, callbacks))
+        elif self._flights:
+            self._flights[-1].callbacks.extend(callbacks)
+        else:
+            _call(callbacks, None)
+
+    def _commit(self, flight: _Flight) -> None:
+        self._flights.append(flight)
+        commits = [draft.commit() for draft in flight.drafts]
+        self._engine.commit(commits).on_done(functools.partial(self._done, flight))
+
+    def _done(self, flight: _Flight, answer: Answer[list[CommitResult]]) -> None:
+        self._flights.remove(flight)
+        failure = answer.error
+        results: Sequence[Any] = [failure] * len(flight.drafts) if failure is not None else answer.result()
+        arrived: dict[QueueLane, None] = {}
+        again: list[Draft] = []
+        error: BaseException | None = None
+        for draft, result in zip(flight.drafts, results, strict=True):
+            if isinstance(result, Committed):
+                self._bytes -= draft.bytes
+                draft.accept(result.bases, arrived)
+            elif isinstance(result, UnknownLog) and draft.without_gone(self._take_state):
+                again.append(draft)
+            else:
+                self._bytes -= draft.bytes
+                error = result
+                self._refused(draft, result)
+        if again:
+            self._commit(_Flight(again, flight.callbacks))
+        else:
+            _call(flight.callbacks, error)
+        if not self._draft.is_empty or self._cut or self._callbacks:
+            self._schedule()
+        if arrived:
+            self._on_arrival(arrived)
+        self._relieve()
+
+    def _refused(self, draft: Draft, error: BaseException) -> None:
+        log.warning("a commit of %d batches to queues is refused: %s", len(draft.batches), error)
+        for extra in draft.extras:
+            extra.resolved(error if isinstance(error, MainstemError) else EngineClosed(str(error)))
+        for batch in draft.batches:
+            for lane in (batch.lane, *(lane for lane, _ in batch.refers)):
+                lane.queue.came(batch.count)
+        there = [lane for lane in draft.dirty if not lane.is_gone]
+        for lane in there:
+            lane.cursor.change_all()
+        if draft.laid_off:
+            self._on_return([message for message in draft.laid_off if not message.lane.is_gone])
+        if isinstance(error, StorageFull):
+            self.is_full = True
+            self._clock.call_later(FULL_PAUSE_S, self._try_again)
+        if not isinstance(error, EngineClosed | DiskError):
+            for lane in there:
+                self.dirty(lane)
+
+    def _try_again(self) -> None:
+        self.is_full = False
+        self._relieve()
+
+    # Back-pressure
+
+    @property
+    def is_pressed(self) -> bool:
+        """Whether publishers are to wait: the disk is full, or too much waits for it."""
+        return self.is_full or self._bytes > OUTBOX_BYTES_MAX
+
+    def not_full(self, queue: Queue) -> None:
+        """A queue has room again, or is gone."""
+        if queue in self.full_queues:
+            self.full_queues.discard(queue)
+            self._relieve()
+
+    def when_relieved(self, callback: Callable[[], None]) -> None:
+        """Call back once, when publishers may go on."""
+        self._relieved.append(callback)
+
+    def _relieve(self) -> None:
+        if not self._relieved or self.full_queues or self.is_full or self._bytes > OUTBOX_BYTES_MAX // 2:
+            return
+        relieved, self._relieved = self._relieved, []
+        for callback in relieved:
+            callback()
+
+
+def _finish(answer: Answer[None], _: Any, error: BaseException | None) -> None:
+    if error is None:
+        answer.resolve(None)
+    else:
+        answer.fail(error)
+
+
+def _call(callbacks: Iterable[tuple[Done, Any]], error: BaseException | None) -> None:
+    for callback, token in callbacks:
+        try:
+            callback(token, error)
+        except Exception:
+            # One caller's bug must not keep the others from their answers.
+            log.exception("a callback failed")

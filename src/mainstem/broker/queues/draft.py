@@ -1,0 +1,103 @@
+"""What one turn publishes and settles, becoming one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from mainstem.coordination.extra import Extra, Share
+from mainstem.coordination.queue.batch_underway import BatchUnderway
+from mainstem.coordination.queue.message import Message
+from mainstem.storage.contract import Append, Commit, LogChange, Mutation, Refer
+
+if TYPE_CHECKING:
+    from mainstem.broker.queues.queue import QueueLane
+
+TakeState: TypeAlias = "Callable[[QueueLane], tuple[list[Mutation], list[LogChange]]]"
+
+
+class Draft:
+    """What will be one commit."""
+
+    __slots__ = ("batches", "bytes", "changes", "dirty", "extras", "laid_off", "referred", "sealed", "shares", "state")
+
+    def __init__(self) -> None:
+        self.batches: list[BatchUnderway] = []
+        self.sealed: list[bytearray] = []
+        """The batches, once the draft is complete."""
+        self.referred: set[QueueLane] = set()
+        """Lanes that get references: what is appended to them later belongs into another commit."""
+        self.dirty: set[QueueLane] = set()
+        """Lanes whose cursors are to be stored."""
+        self.laid_off: list[Message] = []
+        """Settled together with what is appended here, as dead letters are: not settled if this fails."""
+        self.extras: list[Extra] = []
+        """Of others, to be committed along."""
+        self.shares: list[Share] = []
+        self.state: list[Mutation] = []
+        self.changes: list[LogChange] = []
+        self.bytes = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (self.batches or self.dirty or self.extras or self.state or self.changes)
+
+    def seal(self, take_state: TakeState) -> None:
+        """It is complete: what the cursors have to say by now belongs to it, and nothing that is settled later."""
+        for batch in self.batches:
+            if batch.lane.batch is batch:
+                batch.lane.batch = None
+            self.sealed.append(batch.seal())
+        self.shares = [extra.seal() for extra in self.extras]
+        self._take_state(take_state)
+
+    def without_gone(self, take_state: TakeState) -> bool:
+        """Leave out what was for queues that are gone; answers whether there was any."""
+        kept = [(batch, data) for batch, data in zip(self.batches, self.sealed, strict=True) if not batch.lane.is_gone]
+        gone = len(self.batches) - len(kept)
+        self.batches, self.sealed = [batch for batch, _ in kept], [data for _, data in kept]
+        for batch in self.batches:
+            refers = [(lane, messages) for lane, messages in batch.refers if not lane.is_gone]
+            gone += len(batch.refers) - len(refers)
+            batch.refers = refers
+        self.dirty = {lane for lane in self.dirty if not lane.is_gone}
+        for lane in self.dirty:
+            lane.cursor.change_all()
+        self._take_state(take_state)
+        return gone > 0
+
+    def _take_state(self, take_state: TakeState) -> None:
+        for lane in self.dirty:
+            state, changes = take_state(lane)
+            self.state += state
+            self.changes += changes
+
+    def commit(self) -> Commit:
+        """As storage takes it."""
+        appends = [Append(batch.lane.log, data) for batch, data in zip(self.batches, self.sealed, strict=True)]
+        refers = [Refer(lane.log, n) for n, batch in enumerate(self.batches) for lane, _ in batch.refers]
+        state, changes = self.state, self.changes
+        for share in self.shares:
+            appends += share.appends
+            state = [*state, *share.state]
+            changes = [*changes, *share.changes]
+        return Commit(appends=appends, refers=refers, state=state, changes=changes)
+
+    def accept(self, bases: Sequence[int], arrived: dict[QueueLane, None]) -> None:
+        """It happened, at these offsets."""
+        batches = self.batches
+        for batch, base in zip(batches, bases, strict=False):
+            batch.lane.accept(base, batch.count, batch.messages)
+            batch.lane.queue.came(batch.count)
+            arrived[batch.lane] = None
+        at = len(batches)
+        for extra, share in zip(self.extras, self.shares, strict=True):
+            extra.resolved(bases[at : at + len(share.appends)])
+            at += len(share.appends)
+        for batch in batches:
+            for lane, messages in batch.refers:
+                lane.accept(bases[at], batch.count, messages)
+                lane.queue.came(batch.count)
+                arrived[lane] = None
+                at += 1
