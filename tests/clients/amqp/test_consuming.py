@@ -299,3 +299,23 @@ def test_durable_things_outlive_the_broker_and_others_do_not(tmp_path: Any, name
         for declare in ("queue_declare", "exchange_declare"):
             with broker.channel() as channel, pytest.raises(ChannelClosedByBroker):
                 getattr(channel, declare)("passing", passive=True)
+
+
+def test_a_selector_chooses_by_headers_and_properties(broker: Broker, channel: BlockingChannel, name: str) -> None:
+    channel.queue_declare(name, durable=True)
+    big = Inbox(channel, name, arguments={"x-mainstem-selector": "amount > 100 AND properties.type = 'order'"})
+    for amount, kind in ((50, "order"), (200, "order"), (300, "refund"), (400, "order")):
+        properties = pika.BasicProperties(headers={"amount": amount}, type=kind)
+        channel.basic_publish("", name, str(amount).encode(), properties)
+    big.wait(2)
+    big.settle()
+    assert big.bodies == [b"200", b"400"]
+    rest = Inbox(channel, name)
+    rest.wait(2)
+    assert rest.bodies == [b"50", b"300"]
+    for wrong in ("amount >", 5):
+        with broker.connect() as connection:
+            other = connection.channel()
+            with pytest.raises(ChannelClosedByBroker, match="invalid arg 'x-mainstem-selector'") as caught:
+                other.basic_consume(name, lambda *_: None, arguments={"x-mainstem-selector": wrong})
+            assert caught.value.reply_code == 406

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from mainstem.broker.queues.consumers import Consumer, Rota
 from mainstem.broker.queues.keyed import KeyedDealing
 from mainstem.broker.queues.leases import Leases
+from mainstem.broker.queues.selecting import SelectiveDealing, Wants
 from mainstem.coordination.errors import QueueBusy
 from mainstem.coordination.partitioning import partition_of
 from mainstem.coordination.queue.header_block import ttl_of
@@ -44,6 +45,7 @@ class Queue:
         "_is_dispatching",
         "_keyed",
         "_leases",
+        "_selective",
         "_turn",
         "acknowledged",
         "consumers",
@@ -126,6 +128,8 @@ class Queue:
         self.readers: dict[Consumer, StreamReader] | None = {} if properties.kind == "stream" else None
         """Of a stream: how far each consumer is."""
         self._keyed = KeyedDealing() if properties.ordering == "key" else None
+        self._selective: SelectiveDealing | None = None
+        """While a consumer does not want all messages."""
         self._leases = None if properties.lease_ms is None else Leases(home, self, properties.lease_ms)
 
         self._apply(home.rules_for(namespace, name, properties))
@@ -256,11 +260,16 @@ class Queue:
 
     # Consumers
 
-    def attach(self, consumer: Consumer) -> None:
-        """Begin to serve; not before the end of this turn. Raises QueueBusy."""
+    def attach(self, consumer: Consumer, wants: Wants | None = None) -> None:
+        """Begin to serve, with all messages or those that it wants; not before the end of this turn. Raises QueueBusy."""
+        assert wants is None or (self._keyed is None and self.readers is None), "these have an order to keep"
         if self.properties.ordering == "exclusive" and self.consumers.all:
             raise QueueBusy(f"queue {self.name} serves one consumer alone")
         self.consumers.add(consumer)
+        if wants is not None:
+            if self._selective is None:
+                self._selective = SelectiveDealing()
+            self._selective.wants[consumer] = wants
         self.had_consumers = True
         self.open()
         if self.readers is not None:
@@ -275,6 +284,9 @@ class Queue:
             reader = self.readers.pop(consumer, None)
             if reader is not None:
                 reader.is_gone = True
+        if self._selective is not None and consumer in self._selective.wants:
+            del self._selective.wants[consumer]
+            self._selective = self._selective if self._selective.wants else None
         if self.consumers.remove(consumer):
             self.used_ms = self._home.now_ms()
             if not self.consumers.all:
@@ -360,6 +372,8 @@ class Queue:
         """One round; answers whether anything was given out."""
         if self._keyed is not None:
             return self._keyed.deal(self, able)
+        if self._selective is not None:
+            return self._selective.deal(self, able)
         if len(able) == 1:
             consumer = able[0]
             taken = self._take(consumer.room, _bytes_of(consumer))

@@ -230,3 +230,37 @@ def test_a_pause_outlasts_a_restart(world: World) -> None:
     found = world.queues.find("default", "q")
     assert found is not None
     assert not found.is_paused
+
+
+def test_consumers_get_what_they_want_and_the_rest_keeps_its_place(world: World) -> None:
+    queue, odd, small, anything = declared(world), Holder(), Holder(), Holder()
+    queue.attach(odd, lambda message: int(message.value) % 2 == 1)
+    queue.attach(small, lambda message: int(message.value) < 4)
+    world.put(queue, *(b"%d" % number for number in range(10)))
+    world.quiet()
+    assert set(odd.values()) | set(small.values()) == {b"0", b"1", b"2", b"3", b"5", b"7", b"9"}
+    assert odd.values() == sorted(odd.values())
+    assert {b"0", b"2"} <= set(small.values())
+    assert queue.ready_count == 3
+    world.queues.requeue(odd.let_go(), failed=False)
+    queue.detach(odd)
+    queue.attach(anything)
+    world.quiet()
+    assert {b"4", b"6", b"8"} <= set(anything.values())
+    assert anything.values() == sorted(anything.values())
+    assert sorted(small.values() + anything.values()) == [b"%d" % number for number in range(10)]
+    assert queue.ready_count == 0
+
+
+def test_a_selective_consumer_looks_only_so_far_and_loses_nothing(world: World) -> None:
+    queue, holder = declared(world), Holder()
+    queue.attach(holder, lambda message: message.value == b"wanted")
+    world.put(queue, *([b"other"] * 2_000), b"wanted")
+    world.quiet()
+    assert holder.values() == []
+    rest = Holder(room=1_500)
+    queue.attach(rest)
+    world.quiet()
+    assert holder.values() == [b"wanted"]
+    queue.detach(holder)
+    assert len(rest.held) + queue.ready_count == 2_000

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mainstem.broker.errors import QueueBusy
 from mainstem.broker.queues import Message, Queue
+from mainstem.coordination.selector import compile_expression
 from mainstem.protocols.amqp.codec.field_table import Table
 from mainstem.protocols.amqp.codec.methods import Method
 from mainstem.protocols.amqp.errors import (
@@ -23,6 +25,7 @@ from mainstem.protocols.amqp.handlers.streams import StreamConsumer
 from mainstem.protocols.amqp.mapping.arguments import (
     CONSUMER_ANYWHERE,
     CONSUMER_KNOWN,
+    SELECTOR,
     check_arguments,
     declared_arguments,
 )
@@ -110,10 +113,26 @@ def _attach(channel: Channel, queue: Queue, tag: str, method: Method) -> None:
     channel.consumers[tag] = consumer
     consumer.adjust()
     try:
-        queue.attach(consumer)
+        queue.attach(consumer, _wants(channel, arguments))
     except QueueBusy:
         del channel.consumers[tag]
         access_refused(f"{words} in exclusive use")
+
+
+def _wants(channel: Channel, arguments: Table) -> Callable[[Message], bool] | None:
+    """What the consumer's selector says; its names are those of headers, and of properties behind `properties.`."""
+    field = arguments.get(SELECTOR)
+    if field is None:
+        return None
+    matches = compile_expression(field.value.decode("utf-8", "replace"))
+    envelopes = channel.connection.node.envelopes
+
+    def wants(message: Message) -> bool:
+        properties = envelopes.properties_of(message)
+        facts = {f"properties.{name}": value for name, value in properties.items() if name != "headers"}
+        return matches({**facts, **envelopes.headers_of(message)})
+
+    return wants
 
 
 def _timeout_ms(channel: Channel, queue: Queue, arguments: Table) -> int:

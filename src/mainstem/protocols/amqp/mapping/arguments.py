@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
 
 from mainstem.broker.queues import DeadLetterTarget, QueueProperties
+from mainstem.coordination.selector import InvalidSelector, compile_expression
 from mainstem.protocols.amqp.codec.field_table import INTEGER_TYPES, Field, Table, decode_table, encode_table
 from mainstem.protocols.amqp.errors import precondition_failed
 from mainstem.protocols.amqp.mapping.words import inequivalent, term
@@ -24,6 +25,8 @@ SEGMENT_BYTES_MAX = 3_000_000_000
 PREFIX_BYTES_MAX = 64
 NAME_PREFIX = "x-name-prefix"
 
+SELECTOR = "x-mainstem-selector"
+"""Of a consumer: an SQL92 expression over what it wants."""
 TYPES = ("classic", "quorum", "stream")
 COMMON = frozenset({"x-queue-type", "x-max-length-bytes", "x-queue-leader-locator"})
 DEAD_LETTERS = frozenset({"x-dead-letter-exchange", "x-dead-letter-routing-key"})
@@ -65,8 +68,8 @@ KNOWN: dict[str, frozenset[str]] = {
 }
 ANYWHERE = frozenset().union(*KNOWN.values())
 CONSUMER_KNOWN: dict[str, frozenset[str]] = {
-    "classic": frozenset({"x-priority", "x-consumer-timeout"}),
-    "quorum": frozenset({"x-priority", "x-consumer-timeout"}),
+    "classic": frozenset({"x-priority", "x-consumer-timeout", SELECTOR}),
+    "quorum": frozenset({"x-priority", "x-consumer-timeout", SELECTOR}),
     "stream": frozenset({"x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered", "x-credit"}),
 }
 CONSUMER_ANYWHERE = frozenset().union(*CONSUMER_KNOWN.values()) - {"x-credit"}
@@ -295,6 +298,16 @@ def _offset(field: Field, _: Table) -> str | None:
     return f"{{invalid_stream_offset_arg,{{{field.type},{term(field.value)}}}}}"
 
 
+def _expression(field: Field, _: Table) -> str | None:
+    if field.type != "longstr":
+        return f"{{unacceptable_type,{field.type}}}"
+    try:
+        compile_expression(field.value.decode("utf-8", "replace"))
+    except InvalidSelector as error:
+        return str(error)
+    return None
+
+
 CHECKS: Mapping[str, Check] = {
     "x-expires": _expiry,
     "x-message-ttl": _time_to_live,
@@ -311,6 +324,7 @@ CHECKS: Mapping[str, Check] = {
     "x-queue-version": _version,
     "x-single-active-consumer": _boolean,
     "x-consumer-timeout": _not_negative,
+    SELECTOR: _expression,
     "x-quorum-initial-group-size": _positive,
     "x-quorum-target-group-size": _positive,
     "x-initial-cluster-size": _positive,
