@@ -78,7 +78,8 @@ class Committing:
         self._bytes = 0
         self._is_whole = False
         """Whether what is put belongs into one commit, whatever its size."""
-        self._relieved: list[Callable[[], None]] = []
+        self._relieved: list[tuple[Callable[[], None], Iterable[Queue]]] = []
+        """Who waits, and for which queues."""
         self.is_full = False
         """Whether the disk is."""
         self.full_queues: set[Queue] = set()
@@ -247,16 +248,19 @@ class Committing:
             self.full_queues.discard(queue)
             self._relieve()
 
-    def when_relieved(self, callback: Callable[[], None]) -> None:
-        """Call back once, when publishers may go on."""
-        self._relieved.append(callback)
+    def when_relieved(self, callback: Callable[[], None], queues: Iterable[Queue] = ()) -> None:
+        """Call back once, when who publishes to these queues may go on. More of them may be added meanwhile."""
+        self._relieved.append((callback, queues))
 
     def _relieve(self) -> None:
-        if not self._relieved or self.full_queues or self.is_full or self._bytes > OUTBOX_BYTES_MAX // 2:
+        if not self._relieved or self.is_full or self._bytes > OUTBOX_BYTES_MAX // 2:
             return
-        relieved, self._relieved = self._relieved, []
-        for callback in relieved:
-            callback()
+        waiting, self._relieved = self._relieved, []
+        for callback, queues in waiting:
+            if self.full_queues.isdisjoint(queues):
+                callback()
+            else:
+                self._relieved.append((callback, queues))
 
 
 def _finish(answer: Answer[None], _: Any, error: BaseException | None) -> None:

@@ -1,6 +1,7 @@
 """Messages that are given up: rejected, expired, too many, tried too often."""
 
 from mainstem.broker.queues import (
+    HOLD,
     DeadLetterTarget,
     Origin,
     Queue,
@@ -180,7 +181,7 @@ def test_back_pressure_takes_and_tells_to_wait(world: World) -> None:
     assert [world.queues.outbox.put([queue], NO_HEADERS, b"%d" % n) for n in range(3)] == [0, 0, 2]
     world.quiet()
     told: list[bool] = []
-    world.queues.outbox.when_relieved(lambda: told.append(True))
+    world.queues.outbox.when_relieved(lambda: told.append(True), [queue])
     world.put(declared(world, "other"), b"1")
     world.quiet()
     assert not told
@@ -372,3 +373,20 @@ def test_a_dead_letter_keeps_its_priority(world: World) -> None:
     world.queues.reject(holder.let_go())
     world.quiet()
     assert [(letter.value, letter.lane.number) for letter in dead_letters(world).held] == [(b"4", 4), (b"1", 1)]
+
+
+def test_who_waits_for_one_full_queue_does_not_wait_for_another(world: World) -> None:
+    one, two = (declared(world, name, length_max=1, overflow="back-pressure") for name in ("one", "two"))
+    for queue in (one, two):
+        world.queues.outbox.put([queue], NO_HEADERS, b"1")
+        assert world.queues.outbox.put([queue], NO_HEADERS, b"2") == HOLD
+    told: list[str] = []
+    world.queues.outbox.when_relieved(lambda: told.append("one"), {one})
+    world.queues.outbox.when_relieved(lambda: told.append("both"), {one, two})
+    world.quiet()
+    assert told == []
+    for queue, expected in ((one, ["one"]), (two, ["one", "both"])):
+        holder = Holder()
+        queue.attach(holder)
+        world.quiet()
+        assert told == expected

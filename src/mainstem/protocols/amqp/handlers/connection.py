@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from mainstem.broker.queues import Queue
@@ -59,6 +59,8 @@ class Connection:
         """Queues that nobody else may use, and that end with it."""
         self.is_lost = False
         self._is_waiting = False
+        self._awaited: set[Queue] = set()
+        """Queues that are full, for whose sake it is not read from."""
 
     # Handshake
 
@@ -169,18 +171,20 @@ class Connection:
         self.owed -= 1
         self.session.settled(size)
 
-    def wait_for_relief(self) -> None:
-        """The broker cannot take more: do not read until it can."""
+    def wait_for_relief(self, queues: Iterable[Queue]) -> None:
+        """The broker cannot take more, or these queues cannot: do not read until they can."""
+        self._awaited.update(queues)
         if self._is_waiting:
             return
         self._is_waiting = True
         self.session.hold()
         if self.outbox.is_full:
             self.session.block(LOW_ON_DISK)
-        self.outbox.when_relieved(self._relieved)
+        self.outbox.when_relieved(self._relieved, self._awaited)
 
     def _relieved(self) -> None:
         self._is_waiting = False
+        self._awaited = set()
         self.session.block(None)
         self.session.release()
 

@@ -59,7 +59,7 @@ class Publisher:
                 if self.is_confirming:
                     self._count(plan, len(bodies))
                 if outcome == HOLD:
-                    self._connection.wait_for_relief()
+                    self._connection.wait_for_relief(plan.queues)
                 return
         for body in bodies:
             if self.transaction is not None:
@@ -80,7 +80,7 @@ class Publisher:
             else:
                 self._count(plan, 1)
         if outcome and (outcome == HOLD or self._outbox.is_full):
-            self._connection.wait_for_relief()
+            self._connection.wait_for_relief(plan.queues)
 
     def _count(self, plan: Plan, count: int) -> None:
         """So many more are to be confirmed."""
