@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from benchmarks.amqp.flow import amqp_flow
+from benchmarks.amqp.properties import amqp_properties
 from benchmarks.amqp.scale import amqp_backlog, amqp_queues
 from benchmarks.append import large_groups, single_records
 from benchmarks.catch_up import catch_up
@@ -39,6 +40,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "schedules": lambda parent, quick: schedules(parent, 200_000 if quick else 10_000_000),
     "idle-memory": lambda parent, quick: idle_memory(parent),
     "amqp-flow": lambda parent, quick: amqp_flow(parent, 100_000 if quick else 400_000),
+    "amqp-properties": lambda parent, quick: amqp_properties(parent, 20_000 if quick else 100_000),
     "amqp-queues": lambda parent, quick: amqp_queues(parent, 10_000 if quick else 100_000),
     "amqp-backlog": lambda parent, quick: amqp_backlog(parent, 1_000_000 if quick else 10_000_000),
     "kafka-produce": lambda parent, quick: kafka_produce(parent, 1 if quick else 4),

@@ -64,6 +64,11 @@ def publish(broker: Running, queue: str, size: int, count: int) -> float:
     return _rate(_client("pub", broker, queue, size, count, WINDOW))
 
 
+def consume(broker: Running, queue: str, size: int, count: int) -> float:
+    """Messages a second from a queue that holds them, acknowledged."""
+    return _rate(_client("con", broker, queue, size, count, PREFETCH))
+
+
 def flow(broker: Running, queue: str, size: int, count: int) -> Flow:
     """Both ends at once; the slower one counts."""
     before = broker.cpu_seconds()

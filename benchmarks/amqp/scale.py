@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 
 from benchmarks.amqp.flow import publish
-from benchmarks.kafka.brokers import Running, mainstem
+from benchmarks.amqp.raw_client import RawClient
+from benchmarks.kafka.brokers import mainstem
 from benchmarks.report import Figure
 from mainstem.protocols.amqp.codec.framing import METHOD, encode_frame
 from mainstem.protocols.amqp.codec.methods import encode_method
@@ -20,22 +20,8 @@ BACKLOG_BYTES_MAX = 256 << 20
 SETTLED_S = 1.0
 
 
-class Declarer:
+class Declarer(RawClient):
     """A connection that declares queues, many without waiting."""
-
-    def __init__(self, broker: Running) -> None:
-        self._socket = socket.create_connection((broker.host, broker.port))
-        self._socket.sendall(b"AMQP\0\0\x09\x01")
-        self._ask(0, "connection.start-ok", mechanism="PLAIN", response=b"\0guest\0guest", locale="en_US")
-        self._ask(0, "connection.tune-ok", channel_max=10, frame_max=131_072)
-        self._ask(0, "connection.open", virtual_host="/")
-        self._ask(1, "channel.open")
-        self._socket.recv(1 << 16)
-
-    def _ask(self, channel: int, name: str, **arguments: object) -> None:
-        if name != "connection.open":  # tune-ok is not answered
-            self._socket.recv(1 << 16)
-        self._socket.sendall(encode_frame(METHOD, channel, encode_method(name, **arguments)))
 
     def declare(self, first: int) -> None:
         """Ask for durable queues with these numbers."""
@@ -44,11 +30,7 @@ class Declarer:
             for number in range(first, first + DECLARED_AT_ONCE)
         ]
         frames.append(encode_frame(METHOD, 1, encode_method("basic.qos")))  # answered behind all of them
-        self._socket.sendall(b"".join(frames))
-
-    def wait(self) -> None:
-        """Until they are there."""
-        self._socket.recv(1 << 16)
+        self.send(b"".join(frames))
 
 
 async def amqp_queues(parent: str | None, count: int) -> list[Figure]:

@@ -13,6 +13,7 @@ cdef class QuickSeal:
     cdef Py_ssize_t _at, _end, _count
     cdef bytearray _out
     cdef list _names
+    cdef dict _known
 
     @cython.locals(
         flags="unsigned int", size=Py_ssize_t, at=Py_ssize_t, out=bytearray, count=bytearray, data="unsigned char *",
@@ -40,7 +41,7 @@ cdef class QuickSeal:
     @cython.locals(start=Py_ssize_t, size=Py_ssize_t, value_at=Py_ssize_t, name=bytes, data="const unsigned char *")
     cdef bint _headers(self, Py_ssize_t end) except -1
 
-    @cython.locals(letter="unsigned int", length="unsigned int", data="const unsigned char *")
+    @cython.locals(letter="unsigned int", length="unsigned int", after=Py_ssize_t, raw=bytes, data="const unsigned char *")
     cdef bint _header(self, bytes name, Py_ssize_t at, Py_ssize_t end) except -1
 
     cdef _put(self, bytes name, bytes content)

@@ -19,6 +19,8 @@ if not cython.compiled:
 
 AVAILABLE = bool(cython.compiled)
 """As Python the long way is the shorter one."""
+KNOWN_MAX, KNOWN_BYTES_MAX = 512, 64
+"""Values that are no strings, and how they read: numbers, lists and tables that come again and again."""
 HEADERS_MAX = 64
 """Each name is compared with those before it."""
 _CONTENT_TYPE, _HEADERS, _DELIVERY_MODE, _PRIORITY, _REPLY_TO, _TIMESTAMP = (
@@ -55,7 +57,7 @@ _NULL = 1 << 31
 class QuickSeal:
     """One pass over a property list. Used again for every message."""
 
-    __slots__ = ("_at", "_count", "_data", "_end", "_names", "_out", "delivery_mode", "priority")
+    __slots__ = ("_at", "_count", "_data", "_end", "_known", "_names", "_out", "delivery_mode", "priority")
 
     def __init__(self) -> None:
         self.delivery_mode = 0
@@ -66,6 +68,7 @@ class QuickSeal:
         self._out = bytearray()
         self._count = 0
         self._names: list[bytes] = []
+        self._known: dict[bytes, bytes | None] = {}
 
     def seal(self, entries: bytes, entry_count: int, address: bytes, properties: bytes) -> bytes | None:
         """The block, with these entries behind the message's own headers and the address in the last; None: ask `seal`."""
@@ -264,11 +267,22 @@ class QuickSeal:
             self._at = at + 1
             self._add(name, len(name), _NULL)
             return True
-        try:
-            field, self._at = decode_field(self._data, at, end)
-        except (AmqpError, IndexError):
+        after = self._after(at, end, 0)
+        if after < 0:
             return False
-        self._put(name, readable(field))
+        self._at = after
+        raw = self._data[at:after]
+        content = self._known.get(raw)
+        if content is None:
+            try:
+                content = readable(decode_field(raw, 0, len(raw))[0])
+            except (AmqpError, IndexError):
+                return False
+            if len(raw) <= KNOWN_BYTES_MAX:
+                if len(self._known) >= KNOWN_MAX:
+                    self._known.clear()
+                self._known[raw] = content
+        self._put(name, content)
         return True
 
     def _put(self, name: bytes, content: bytes | None) -> None:
