@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
+import mainstem.spark
 from mainstem.pipelines.definition.errors import DefinitionRefused
 from mainstem.pipelines.definition.pipeline import Mode
 from mainstem.pipelines.running.run import PipelineFailed
@@ -165,6 +166,7 @@ def test_old_records_through_new_code_into_another_place(
       small: {{on: doubled, rule: id < 10, action: warn}}
     sinks:
       elsewhere: {{from: doubled, topic: history-again}}
+      kept: {{from: doubled, delta: kept}}
       counts: {{from: counted, parquet: counts}}
     """
     progress = pipelines.run(text)
@@ -179,6 +181,7 @@ def test_old_records_through_new_code_into_another_place(
     (tmp_path / "counts").rename(tmp_path / "counts-before")
     pipelines.run(text)
     assert len(rows(served, "history-again")) == 6
+    assert mainstem.spark.read_delta(str(tmp_path / "kept"), session=spark).count() == 6
     assert spark.read.parquet(str(tmp_path / "counts")).collect()[0].n == 3
 
 
