@@ -19,6 +19,7 @@ from mainstem.sdk.operations import (
     TopicPartition,
     commit_offsets,
     describe_cluster,
+    fetch_committed,
     find_coordinator,
     list_offsets,
 )
@@ -130,6 +131,15 @@ class Client:
 
         if offsets:
             self.retrying(store)
+
+    def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """As `fetch_committed`, at the group's coordinator."""
+        wanted = list(partitions)
+
+        def ask() -> dict[TopicPartition, int]:
+            return fetch_committed(self._connect(find_coordinator(self.anywhere(), group)), group, wanted)
+
+        return self.retrying(ask) if wanted else {}
 
     def retrying(self, ask: Callable[[], T]) -> T:
         """Runs what can be run twice, until it succeeds, fails for good, or the time is over."""

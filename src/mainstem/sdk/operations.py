@@ -205,6 +205,27 @@ def commit_offsets(
             _check(topic.name, entry.partition_index, entry.error_code, f"Committing offsets of group {group!r} for")
 
 
+def fetch_committed(
+    connection: Connection, group: str, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """How far a group has come: partitions that it has stored nothing for are left out."""
+    topics = _by_topic(dict.fromkeys(partitions, 0))
+    wanted = [
+        {"name": topic, "partition_indexes": [index for index, _ in entries]} for topic, entries in topics.items()
+    ]
+    answer = connection.request(ApiKey.OFFSET_FETCH, {"groups": [{"group_id": group, "topics": wanted}]})
+    found: dict[TopicPartition, int] = {}
+    for told in answer.groups:
+        if told.error_code:
+            raise BrokerRefused(f"Group {group!r}", told.error_code)
+        for topic in told.topics:
+            for entry in topic.partitions:
+                _check(topic.name, entry.partition_index, entry.error_code, f"Offsets of group {group!r} for")
+                if entry.committed_offset >= 0:
+                    found[TopicPartition(topic.name, entry.partition_index)] = entry.committed_offset
+    return found
+
+
 def _by_topic(values: Mapping[TopicPartition, int]) -> dict[str, list[tuple[int, int]]]:
     topics: dict[str, list[tuple[int, int]]] = {}
     for (topic, partition), value in values.items():

@@ -9,11 +9,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 import mainstem.spark
 from mainstem.pipelines.errors import DataLost, SchemaMismatch
-from mainstem.pipelines.tables.facts import table_facts, table_topics
+from mainstem.pipelines.tables.facts import GROUP, table_facts, table_topics
 from mainstem.pipelines.tables.order import Times
+from mainstem.pipelines.tables.reading import TableMissing
 from mainstem.pipelines.tables.running import run_table
 from mainstem.pipelines.tables.store import TableStore
-from mainstem.pipelines.tables.writer import GROUP, TableWriter, TopicMadeAnew
+from mainstem.pipelines.tables.writer import TableWriter, TopicMadeAnew
 from mainstem.sdk.client import Client
 from mainstem.wire.kafka import ApiKey
 from tests.clients.kafka.serving import PATIENCE_S, Broker
@@ -235,3 +236,7 @@ def test_a_topic_made_anew_has_a_new_table(
     assert old is not None
     assert json.loads(old.schema)["fields"][0]["name"] == "key"
     assert mainstem.spark.read_table(first.location, session=spark).count() == 1
+    # a reader that does not see the files is told so, and not given the rest of the log for all of it
+    (tmp_path / "elsewhere").rename(tmp_path / "away")
+    with pytest.raises(TableMissing, match="is not seen from here"):
+        table(spark, broker, "anew")

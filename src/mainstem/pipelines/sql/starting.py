@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
+import shutil
 import tempfile
 from typing import TYPE_CHECKING
 
@@ -42,6 +44,7 @@ def _start(remote: str | None, master: str | None) -> SparkSession:
     if remote is None:
         # nothing is kept: not even an empty directory where the command was typed
         scratch = tempfile.mkdtemp(prefix="mainstem-sql-")
+        atexit.register(shutil.rmtree, scratch, ignore_errors=True)
         settings = {"spark.sql.warehouse.dir": scratch, "spark.log.level": "ERROR"}
         return start_session("sql", master=master, data_dir=scratch, checkpoint=None, settings=settings, ui=False)
     check_spark_version()

@@ -12,6 +12,8 @@ from mainstem.sdk.operations import TopicPartition
 TABLE, LOCATION, INTERVAL, RETENTION = "table", "table.location", "table.interval.ms", "table.retention.ms"
 FORMAT, SCHEMA, MESSAGE = "value.format", "value.schema", "value.message"
 DATA_DIRECTORY = "log.dir"
+GROUP = "mainstem-table."
+"""Under which a table is seen beside other consumers, with its lag."""
 
 
 class TableFacts(NamedTuple):

@@ -22,7 +22,7 @@ from mainstem.pipelines.source_options import SourceOptions
 from mainstem.pipelines.tables import columns
 from mainstem.pipelines.tables.facts import FORMAT, SCHEMA, TableFacts, table_facts
 from mainstem.pipelines.tables.manifest import Manifest, TableFile
-from mainstem.pipelines.tables.reading import tail_starts
+from mainstem.pipelines.tables.reading import pinned_manifest, tail_starts
 from mainstem.pipelines.tables.store import TableStore
 from mainstem.sdk.client import Client
 from mainstem.sdk.operations import EARLIEST, LATEST
@@ -72,7 +72,7 @@ class HistoryReader(DataSourceReader):
         with told_plainly(), options.client() as client:
             for topic in dict.fromkeys(at.topic for at in options.partitions(client)):
                 facts = table_facts(client, topic)
-                manifest = TableStore(facts.location).latest() if facts.is_table else None
+                manifest = pinned_manifest(client, facts)
                 kept = client.offsets(dict.fromkeys(facts.partitions, EARLIEST))
                 ends = client.offsets(dict.fromkeys(facts.partitions, LATEST))
                 starts = kept
@@ -146,7 +146,7 @@ def _completed(given: Mapping[str, str]) -> dict[str, str]:
         return dict(given)
     with _client(given) as client:
         facts = table_facts(client, topic)
-        manifest = TableStore(facts.location).latest() if facts.is_table else None
+        manifest = pinned_manifest(client, facts)
     told |= facts.value_options
     if manifest is not None and facts.value_options.get(FORMAT) == "json":
         kind = columns.parse_schema(manifest.schema)["value"].dataType

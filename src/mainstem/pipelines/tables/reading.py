@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from mainstem.pipelines.errors import DataLost, PipelineError
 from mainstem.pipelines.options import ADDRESS_DEFAULT
 from mainstem.pipelines.tables import columns
-from mainstem.pipelines.tables.facts import FORMAT, SCHEMA, TableFacts, table_facts
+from mainstem.pipelines.tables.facts import FORMAT, GROUP, SCHEMA, TableFacts, table_facts
 from mainstem.pipelines.tables.manifest import Manifest
 from mainstem.pipelines.tables.store import TableStore
 from mainstem.sdk.client import Client
@@ -39,11 +39,11 @@ DAY_OF_TIMESTAMP = (
 
 def read_topic(spark: SparkSession, topic: str, options: Mapping[str, str] | None = None) -> DataFrame:
     """All of the topic, as of now. `options` are the source's: its address, how values are decoded if the topic is silent."""
-    given = {"address": ADDRESS_DEFAULT, **(options or {})}
-    fails_on_loss = given.get("failOnDataLoss", "true").lower() != "false"
+    given = {"address": ADDRESS_DEFAULT, **{name.lower(): value for name, value in (options or {}).items()}}
+    fails_on_loss = given.get("failondataloss", "true").lower() != "false"
     with Client(given["address"], client_id="mainstem-spark") as client:
         facts = table_facts(client, topic)
-        manifest = TableStore(facts.location).latest() if facts.is_table else None
+        manifest = pinned_manifest(client, facts)
         kept = client.offsets(dict.fromkeys(facts.partitions, EARLIEST))
         ends = client.offsets(dict.fromkeys(facts.partitions, LATEST))
     starts = kept if manifest is None else tail_starts(facts, manifest, kept, ends, fails_on_loss)
@@ -68,6 +68,19 @@ def read_table(spark: SparkSession, location: str) -> DataFrame:
     if manifest is None:
         raise TableMissing(f"There is no table at {location}: correct the path, or let its pipeline write to it first.")
     return _read_files(spark, store, manifest)
+
+
+def pinned_manifest(client: Client, facts: TableFacts) -> Manifest | None:
+    """The topic's table as it is now; None if it has none yet. Raises TableMissing for one that is not to be seen from here."""
+    if not facts.is_table:
+        return None
+    manifest = TableStore(facts.location).latest()
+    if manifest is None and any(client.committed(GROUP + facts.topic, facts.partitions).values()):
+        raise TableMissing(
+            f"The table of {facts.topic!r} is not seen from here, at {facts.location}: set table.location of the topic to a "
+            "place that its writer and all readers share, or read where it is."
+        )
+    return manifest
 
 
 def tail_starts(

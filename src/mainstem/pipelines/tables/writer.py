@@ -23,7 +23,7 @@ from mainstem.pipelines.rate_limit import limit_rows
 from mainstem.pipelines.source import TopicScan
 from mainstem.pipelines.source_options import SourceOptions
 from mainstem.pipelines.tables import columns
-from mainstem.pipelines.tables.facts import TableFacts, table_facts
+from mainstem.pipelines.tables.facts import GROUP, TableFacts, table_facts
 from mainstem.pipelines.tables.files import TableFiles
 from mainstem.pipelines.tables.manifest import Gap, Manifest, TableFile
 from mainstem.pipelines.tables.order import Times, collect_orphans, keep_in_order
@@ -36,8 +36,6 @@ ROUND_RECORDS_MAX = 4_000_000
 """Taken over by one commit: what is done of a long backlog is not lost with the task that does the rest."""
 TASK_RECORDS_MIN = 50_000
 """A range is not cut into tasks smaller than these."""
-GROUP = "mainstem-table."
-"""Under which the table is seen beside other consumers, with its lag."""
 
 logger = logging.getLogger(__name__)
 
