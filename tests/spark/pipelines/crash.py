@@ -20,7 +20,9 @@ from tests.spark.pipelines.runs import send_json
 from tests.system.stage_client import Served
 
 RECORDS_PER_CYCLE = 60
-LONGEST_S = 25.0
+LONGEST_S = 8.0
+SETTLED_SHARE = 0.7
+"""Of cycles in which the driver has come up before anything is killed."""
 KINDS = ("driver", "java", "worker", "broker", "all")
 
 
@@ -42,6 +44,8 @@ def main() -> int:
                 sent += RECORDS_PER_CYCLE
                 if cycle == 0:
                     ask(served.http, "PUT", "/v1/pipelines/copy", {"definition": definition("copy", "given", "taken")})
+                if chance.random() < SETTLED_SHARE:
+                    wait(lambda: facts(served, "copy")["state"] == "running")
                 pause_s = chance.uniform(0, LONGEST_S)
                 time.sleep(pause_s)
                 kind = chance.choice(KINDS)
