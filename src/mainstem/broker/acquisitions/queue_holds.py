@@ -100,6 +100,7 @@ class QueueHolds:
         for lane in dict.fromkeys(message.lane for message in ordered):
             for first, last, _ in taken.get(lane.log, ()):
                 lane.hold(first, last)
+                lane.queue.delivered += last - first + 1
         return taken
 
     async def ends(self, source: Source, topics: Sequence[str]) -> Mapping[int, int]:
@@ -229,6 +230,9 @@ class LanePart:
 
     def done(self) -> None:
         """What is tried again is read again."""
+        queue = self.lane.queue
+        queue.acknowledged += sum(last - first + 1 for first, last, _ in [*self.settled, *self.dead])
+        queue.redelivered += len(self.tried)
         back = [*(held.first for held in self.returned), *self.rests]
         for first, last, _ in self.returned:
             self.lane.unhold(first, last)
