@@ -9,6 +9,7 @@
 #   make test-declarative a project of Spark's Declarative Pipelines over topics, run twice
 #   make test-cluster     a Spark cluster on this machine, whose workers do not have mainstem
 #   make test-connect     `mainstem sql` on a Spark Connect server
+#   make test-tables      topics kept as tables by `serve --pipelines`, killed with everything
 #   make demo             orders in, totals by Spark, in about a minute
 #   make bench            measure                      make bench-spark   measure Spark over topics
 #   make setup, make compile, make clean
@@ -56,6 +57,9 @@ test-cluster: compile
 
 test-connect: compile
 	$(BIN)/python -m pytest tests/spark/sql/on_a_connect_server.py $(ARGS)
+
+test-tables: compile
+	$(BIN)/python -m pytest tests/spark/tables/kept_by_a_worker.py $(ARGS)
 
 # Not part of `test`, for its minutes.
 test-declarative: compile
