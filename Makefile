@@ -45,7 +45,7 @@ serve: $(SERVE)
 	@exec $(BIN)/mainstem serve $(ARGS)
 
 test: compile
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadscope $(ARGS)
 
 # Not part of `test`: it fetches Apache Kafka, and says so and ends well where it cannot.
 test-java: compile
