@@ -301,6 +301,8 @@ class Subscriptions:
         appends = [append for cursor in current for append in letters.get(cursor.log, ())]
         changes = [mutation for cursor in current for mutation in cursor.take_changes(scope_of(held.name))]
         if not changes:
+            # Somebody else's commit may have taken them along: what is answered is durable all the same.
+            await self._engine.commit([])
             return
         (outcome,) = await self._engine.commit([Commit(appends=appends, state=changes)])
         if appends and isinstance(outcome, PeerError):
