@@ -128,19 +128,19 @@ def test_transactions_are_read_when_they_have_committed(spark: SparkSession, bro
 
 
 def test_what_retention_took(spark: SparkSession, broker: Broker) -> None:
-    create(broker, "trimmed")
+    create(broker, "trimmed-log")
     for _ in range(2):
-        send(broker, "trimmed", [b"old"] * 10)
+        send(broker, "trimmed-log", [b"old"] * 10)
     with Client(broker.address) as client:
         entry = {"partition_index": 0, "offset": 10}
         client.anywhere().request(
-            ApiKey.DELETE_RECORDS, {"topics": [{"name": "trimmed", "partitions": [entry]}], "timeout_ms": 1000}
+            ApiKey.DELETE_RECORDS, {"topics": [{"name": "trimmed-log", "partitions": [entry]}], "timeout_ms": 1000}
         )
-    asked = {"topic": "trimmed", "startingOffsets": '{"trimmed": {"0": 2}}'}
-    with pytest.raises(AnalysisException, match=r"Offsets 2 to 10 of trimmed-0 are gone\. Set failOnDataLoss to false"):
+    asked = {"topic": "trimmed-log", "startingOffsets": '{"trimmed-log": {"0": 2}}'}
+    with pytest.raises(AnalysisException, match=r"Offsets 2 to 10 of trimmed-log-0 are gone\. Set failOnDataLoss to false"):
         batch(spark, broker, **asked).count()
     assert batch(spark, broker, **asked, failOnDataLoss="false").count() == 10
-    assert batch(spark, broker, topic="trimmed").count() == 10
+    assert batch(spark, broker, topic="trimmed-log").count() == 10
 
 
 def test_empty_topics(spark: SparkSession, broker: Broker) -> None:
