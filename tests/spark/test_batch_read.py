@@ -137,7 +137,9 @@ def test_what_retention_took(spark: SparkSession, broker: Broker) -> None:
             ApiKey.DELETE_RECORDS, {"topics": [{"name": "trimmed-log", "partitions": [entry]}], "timeout_ms": 1000}
         )
     asked = {"topic": "trimmed-log", "startingOffsets": '{"trimmed-log": {"0": 2}}'}
-    with pytest.raises(AnalysisException, match=r"Offsets 2 to 10 of trimmed-log-0 are gone\. Set failOnDataLoss to false"):
+    with pytest.raises(
+        AnalysisException, match=r"Offsets 2 to 10 of trimmed-log-0 are gone\. Set failOnDataLoss to false"
+    ):
         batch(spark, broker, **asked).count()
     assert batch(spark, broker, **asked, failOnDataLoss="false").count() == 10
     assert batch(spark, broker, topic="trimmed-log").count() == 10
