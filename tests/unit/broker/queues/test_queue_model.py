@@ -296,7 +296,7 @@ def reserve_without_storing(home: Queues, lane: Lane[Any]) -> None:
 def test_the_model_notices(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, broken: object) -> None:
     monkeypatch.setattr(owner, name, broken)
     only = settings(
-        max_examples=400,
+        max_examples=10_000,  # ends with the first that notices, a few hundred mostly
         stateful_step_count=30,
         deadline=None,
         database=None,
