@@ -24,7 +24,6 @@ from tests.clients.kafka.crash.history import (
 from tests.clients.kafka.crash.loads import (
     GROUP,
     MEMBERS,
-    SESSION_MS,
     SHARE_GROUP,
     TRANSACTIONS,
     VALUE_PARTITIONS,
@@ -39,7 +38,6 @@ from tests.clients.kafka.serving import PATIENCE_S, QUICK_GROUPS, QUICK_RETURN, 
 from tests.clients.kafka.test_confluent import create
 from tests.clients.kafka.test_share_groups import QUICK_BEATS, begin_at_the_start
 
-SHORT_SESSIONS = ("--set", f"kafka.group_session_timeout_ms_min={SESSION_MS}")
 CYCLES_PER_DIRECTORY = 25
 """Everything is read at the end of each: a directory must not grow for ever."""
 PRODUCERS = 2
@@ -81,7 +79,7 @@ class CrashTest:
 
     def _run_era(self, data_dir: Path, cycles: int) -> None:
         history = History()
-        with serving(data_dir, *QUICK_GROUPS, *QUICK_BEATS, *SHORT_SESSIONS) as broker:
+        with serving(data_dir, *QUICK_GROUPS, *QUICK_BEATS) as broker:
             create(broker, VALUES, VALUE_PARTITIONS)
             create(broker, TRANSACTIONS, TRANSACTION_PARTITIONS)
             begin_at_the_start(broker, SHARE_GROUP)

@@ -21,7 +21,6 @@ BURST = 10
 PAUSE_S = 0.005
 ABORT_SHARE = 0.25
 MEMBERS = 2
-SESSION_MS = 2_000
 REBALANCE_CODES = {
     KafkaError.ILLEGAL_GENERATION,
     KafkaError.REBALANCE_IN_PROGRESS,
@@ -158,8 +157,8 @@ class GroupLoad(Load):
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
-            # Short: who could not come back in time joins anew, and the group waits this long for who he was.
-            "session.timeout.ms": SESSION_MS,
+            # Long: who was away for longer joins anew, and after every kill the group waits as long again for who he was.
+            "session.timeout.ms": 30_000,
             "heartbeat.interval.ms": 200,
             "fetch.wait.max.ms": 50,
             "topic.metadata.refresh.interval.ms": 1_000,
