@@ -10,8 +10,8 @@ from mainstem.broker.routes import Destination, DestinationKind, NewExchange
 from mainstem.broker.schedules import Letter, Target
 from mainstem.broker.schedules.reading import records_in
 from mainstem.broker.topics import NewTopic
-from mainstem.coordination.queue.header_block import encode_headers
 from mainstem.storage.memory.engine import MemoryEngine
+from mainstem.wire.record_batch import encode_headers
 from tests.unit.broker.brokers import with_broker, with_engine
 
 SPACE = "default"

@@ -14,10 +14,11 @@ from mainstem.broker.queues.outbox import HOLD, REFUSED, TAKEN, Outbox, Put
 from mainstem.broker.queues.queue import Queue
 from mainstem.broker.queues.queues import Queues
 from mainstem.broker.queues.streams import StreamStart
-from mainstem.coordination.queue.header_block import decode_headers, encode_headers, find_header, ttl_of
+from mainstem.coordination.queue.header_block import decode_headers, find_header, ttl_of
 from mainstem.coordination.queue.message import Message
 from mainstem.coordination.queue.names import queue_name_of, topic_name_of
 from mainstem.coordination.queue.properties import DeadLetterTarget, QueueProperties
+from mainstem.wire.record_batch import encode_headers
 
 __all__ = [
     "HOLD",

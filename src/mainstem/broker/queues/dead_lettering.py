@@ -25,9 +25,10 @@ from mainstem.coordination.queue.deaths import (
     is_cycle,
     with_death,
 )
-from mainstem.coordination.queue.header_block import decode_headers, encode_headers
+from mainstem.coordination.queue.header_block import decode_headers
 from mainstem.coordination.queue.message import Message
 from mainstem.coordination.routes.errors import UnknownExchange
+from mainstem.wire.record_batch import encode_headers
 
 if TYPE_CHECKING:
     from mainstem.broker.queues.queue import Queue

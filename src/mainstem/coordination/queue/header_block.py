@@ -5,10 +5,8 @@ Compiled where it can be.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from mainstem.wire.record_batch.encoding import NULL_LENGTH, varint_bytes
-from mainstem.wire.varint import decode_varint, encode_varint
+from mainstem.wire.record_batch.encoding import encode_headers
+from mainstem.wire.varint import decode_varint
 
 try:
     import cython
@@ -17,27 +15,9 @@ except ImportError:
 if not cython.compiled:
     from mainstem.wire.bytes_at import same_at
 
-if TYPE_CHECKING:
-    from mainstem.wire.record_batch import Headers
-
 TTL_HEADER = b"mainstem-ttl"
 """How long a record may wait in a queue, in ms, as decimal digits."""
 TTL_DIGITS_MAX = 19
-
-
-def encode_headers(headers: Headers) -> bytes:
-    """A block of headers: what `Message.headers` holds."""
-    out = bytearray(varint_bytes(len(headers)))
-    for name, content in headers:
-        text = name.encode()
-        encode_varint(out, len(text))
-        out += text
-        if content is None:
-            out += NULL_LENGTH
-        else:
-            encode_varint(out, len(content))
-            out += content
-    return bytes(out)
 
 
 def decode_headers(block: bytes) -> list[tuple[str, bytes | None]]:

@@ -4,7 +4,7 @@ What the hot path needs (`read_header`, `check_batch`, `batches_in`) works on th
 are decoded only by readers that need records.
 """
 
-from mainstem.wire.record_batch.encoding import Headers, RecordLike, encode_batch
+from mainstem.wire.record_batch.encoding import Headers, RecordLike, encode_batch, encode_headers
 from mainstem.wire.record_batch.header import (
     ATTRIBUTES_AT,
     BASE_OFFSET_AT,
@@ -88,6 +88,7 @@ __all__ = [
     "decode_marker",
     "decode_records",
     "encode_batch",
+    "encode_headers",
     "encode_marker",
     "join_transaction",
     "place_batch",

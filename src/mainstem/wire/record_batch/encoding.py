@@ -133,7 +133,7 @@ def append_record(
             key,
             value_size,
             value,
-            _encode_headers(headers) if headers else NO_HEADERS,
+            encode_headers(headers) if headers else NO_HEADERS,
         )
     )
     size = len(record)
@@ -147,7 +147,8 @@ def _delta(timestamp_delta: int) -> bytes:
     return bytes(out)
 
 
-def _encode_headers(headers: Headers) -> bytearray:
+def encode_headers(headers: Headers) -> bytes:
+    """The headers of a record: their number, then each with its lengths."""
     out = bytearray(varint_bytes(len(headers)))
     for name, content in headers:
         text = name.encode()
@@ -158,7 +159,7 @@ def _encode_headers(headers: Headers) -> bytearray:
         else:
             encode_varint(out, len(content))
             out += content
-    return out
+    return bytes(out)
 
 
 def assemble_batch(
