@@ -100,6 +100,11 @@ async def test_and_is_kept(connect: Connect) -> None:
     assert (await client.produce("a", bytearray(large))).error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert (await client.produce("new", bytearray(large))).error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert (await client.produce("own", bytearray(large))).error_code == 0
+    old = batch(b"x", time_ms=5)
+    assert await alter(client, BROKER, "", ("log.message.timestamp.before.max.ms", SET, "1000")) == 0
+    assert (await client.produce("a", bytearray(old))).error_code == ErrorCode.INVALID_TIMESTAMP
+    assert await alter(client, BROKER, "", ("log.message.timestamp.before.max.ms", DELETE, None)) == 0
+    assert (await client.produce("a", bytearray(old))).error_code == 0
     assert await alter(client, BROKER, "", ("log.message.timestamp.type", SET, "LogAppendTime")) == 0
     assert (await client.produce("a", batch(b"x"))).log_append_time_ms > 0
     assert await alter(client, BROKER, "", ("message.max.bytes", DELETE, None)) == 0

@@ -15,6 +15,6 @@ cdef class ProduceHandler:
 
     cdef _find(self, name)
 
-    cdef _check_times(self, topic, records)
+cdef _check_times(topic, records, long long now_ms)
 
 cdef _note(answer, list places)

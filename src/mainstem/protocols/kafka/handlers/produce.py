@@ -104,6 +104,7 @@ class ProduceHandler:
         places: list[Place] = []
         joining: list[tuple[int, Commit]] = []
         staged: list[tuple[int, Admission]] = []
+        now_ms = self._now_ms()
         for name, partitions in request.topics:
             topic = self._find(name)
             answers: list[PartitionOutcome] = []
@@ -125,7 +126,7 @@ class ProduceHandler:
                 assert records is not None
                 stamp = -1
                 try:
-                    self._check_times(topic, records)
+                    _check_times(topic, records, now_ms)
                     if topic.is_rewritten:
                         records, stamp = self._rewrite(topic, records)
                 except MainstemError as error:
@@ -162,7 +163,7 @@ class ProduceHandler:
                 key, topic = self._stages.destination(name)
                 if not 0 <= index < len(topic.logs):
                     raise UnknownTopic(f"topic {topic.name} has {len(topic.logs)} partitions")
-                self._check_times(topic, records)
+                _check_times(topic, records, self._now_ms())
                 if topic.is_rewritten:
                     records, _ = self._rewrite(topic, records)
                 admission = self._stages.admit(key, topic, index, records)
@@ -231,19 +232,6 @@ class ProduceHandler:
             return PartitionOutcome(index, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         return None
 
-    def _check_times(self, topic: Topic, records: memoryview) -> None:
-        """Raises what is wrong with the times of a batch. Only where a topic says how old records may be is each looked at."""
-        ahead, behind = topic.after_max_ms, topic.before_max_ms
-        if ahead is not None:
-            (newest,) = _TIME.unpack_from(records, MAX_TIMESTAMP_AT)
-            if newest - self._now_ms() > ahead and check_batch(records):
-                raise MisdatedBatch(f"a record is dated {newest}, more than {ahead} ms ahead of our clock")
-        if behind is not None:
-            check_batch(records)
-            oldest = min((time for _, time, _, _ in decode_keys(records) if time >= 0), default=None)
-            if oldest is not None and self._now_ms() - oldest > behind:
-                raise MisdatedBatch(f"a record is dated {oldest}, more than {behind} ms behind our clock")
-
     def _admit(
         self, log_id: int, records: memoryview, version: int, index: int, request: ProduceRequest
     ) -> Commit | PartitionOutcome:
@@ -285,6 +273,20 @@ class ProduceHandler:
 
 def _unknown(version: int) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_ID if version >= TOPIC_IDS_FROM else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _check_times(topic: Topic, records: memoryview, now_ms: int) -> None:
+    """Raises what is wrong with the times of a batch. Only where a topic says how old records may be is each looked at."""
+    ahead, behind = topic.after_max_ms, topic.before_max_ms
+    if ahead is not None:
+        (newest,) = _TIME.unpack_from(records, MAX_TIMESTAMP_AT)
+        if newest - now_ms > ahead and check_batch(records):
+            raise MisdatedBatch(f"a record is dated {newest}, more than {ahead} ms ahead of our clock")
+    if behind is not None:
+        check_batch(records)
+        oldest = min((time for _, time, _, _ in decode_keys(records) if time >= 0), default=None)
+        if oldest is not None and now_ms - oldest > behind:
+            raise MisdatedBatch(f"a record is dated {oldest}, more than {behind} ms behind our clock")
 
 
 def _note(answer: Answer[list[CommitResult]], places: list[Place]) -> None:
