@@ -129,7 +129,7 @@ class Server:
             idle_timeout_ms=self._settings.limits.idle_timeout_ms,
             write_buffer_bytes_max=self._settings.limits.write_buffer_bytes_max,
         )
-        chunks = ChunkPool()
+        chunks = ChunkPool(self._settings.storage.cache_bytes_max)
         for name, addresses in self._settings.listen.items():
             self._check(name, [address.host for address in addresses])
             open_session = functools.partial(self._open_session, name)

@@ -25,7 +25,8 @@ WAITING_BYTES_MAX = CHUNK_BYTES // 2
 """The same for a connection that has time: a larger copy, but not for every read."""
 
 POOLED_CHUNKS_MAX = 32
-"""Chunks remembered for reuse, lent ones included; more are left to the garbage collector."""
+"""Chunks remembered for reuse, lent ones included, beside those that are known to be held for long; more are left to the
+garbage collector."""
 
 
 def is_unused(chunk: bytearray) -> bool:
@@ -39,10 +40,15 @@ def is_unused(chunk: bytearray) -> bool:
 
 
 class ChunkPool:
-    """Chunks of one size, given out and taken back."""
+    """Chunks of one size, given out and taken back.
 
-    def __init__(self) -> None:
+    The log's cache looks into as many bytes of them as it may hold. Those are remembered too, so that under a steady load the
+    chunk that leaves the cache is the next one to be read into.
+    """
+
+    def __init__(self, held_bytes_max: int = 0) -> None:
         self._chunks: deque[bytearray] = deque()
+        self._chunks_max = POOLED_CHUNKS_MAX + held_bytes_max // CHUNK_BYTES
 
     def take(self) -> bytearray:
         """A chunk that nobody looks into."""
@@ -59,7 +65,7 @@ class ChunkPool:
         """Slices of it may still be in use."""
         if len(chunk) == CHUNK_BYTES:
             self._chunks.append(chunk)
-            if len(self._chunks) > POOLED_CHUNKS_MAX:
+            if len(self._chunks) > self._chunks_max:
                 self._chunks.popleft()
 
 

@@ -1,5 +1,7 @@
 """Receive chunks: the stream is whole, kept slices are left alone, memory is given back."""
 
+from collections import deque
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,6 +90,24 @@ def test_connections_share_one_chunk_in_turn() -> None:
         buffer.consume(10)
         buffer.settle()
     assert len(seen) == 1
+
+
+def test_chunks_that_a_cache_holds_for_long_come_back_to_be_read_into() -> None:
+    """First in, first out, as the log's cache holds them: no fresh memory once it is full."""
+    held_max = 2 * POOLED_CHUNKS_MAX
+    pool = ChunkPool(held_max * CHUNK_BYTES)
+    cache: deque[memoryview] = deque()
+    seen = set()
+    for _ in range(5 * held_max):
+        buffer = ReceiveBuffer(pool)
+        cache.append(buffer.space(CHUNK_BYTES))
+        seen.add(id(cache[-1].obj))
+        buffer.received(CHUNK_BYTES)
+        buffer.consume(CHUNK_BYTES)
+        buffer.settle()
+        if len(cache) > held_max:
+            cache.popleft()
+    assert len(seen) <= held_max + POOLED_CHUNKS_MAX
 
 
 def test_a_small_rest_does_not_hold_a_chunk() -> None:

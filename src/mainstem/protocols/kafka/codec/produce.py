@@ -91,6 +91,9 @@ class PartitionOutcome(NamedTuple):
     message: str | None = None
 
 
+Outcome: TypeAlias = "PartitionOutcome | tuple[int, int, int, int, str | None]"
+"""A plain tuple of the same does where there is one for every batch: it is made several times faster."""
+
 _SIZE_CORRELATION = struct.Struct(">ii")
 _OUTCOME = struct.Struct(">ihqq")
 _OUTCOME_START = struct.Struct(">ihqqq")
@@ -102,7 +105,7 @@ _NO_THROTTLE = INT32.pack(0)
 def encode_produce(
     version: int,
     correlation_id: int,
-    topics: list[tuple[str | bytes, list[PartitionOutcome]]],
+    topics: list[tuple[str | bytes, list[Outcome]]],
     throttle_ms: int = 0,
 ) -> bytearray:
     """The response, with its size in front."""
@@ -118,7 +121,7 @@ def encode_produce(
     return out
 
 
-def _encode_classic(out: bytearray, version: int, topics: list[tuple[str | bytes, list[PartitionOutcome]]]) -> None:
+def _encode_classic(out: bytearray, version: int, topics: list[tuple[str | bytes, list[Outcome]]]) -> None:
     out += INT32.pack(len(topics))
     for name, outcomes in topics:
         text = name.encode() if isinstance(name, str) else name
@@ -140,7 +143,7 @@ def _encode_classic(out: bytearray, version: int, topics: list[tuple[str | bytes
                     out += content
 
 
-def _encode_flexible(out: bytearray, topics: list[tuple[str | bytes, list[PartitionOutcome]]]) -> None:
+def _encode_flexible(out: bytearray, topics: list[tuple[str | bytes, list[Outcome]]]) -> None:
     out.append(0)  # tags of the header
     encode_unsigned_varint(out, len(topics) + 1)
     for name, outcomes in topics:

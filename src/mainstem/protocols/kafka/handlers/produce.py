@@ -22,6 +22,7 @@ from mainstem.protocols.kafka.codec.cursor import skip_tags
 from mainstem.protocols.kafka.codec.produce import (
     FLEXIBLE_FROM,
     TOPIC_IDS_FROM,
+    Outcome,
     PartitionOutcome,
     PartitionRecords,
     ProduceRequest,
@@ -62,9 +63,12 @@ IMPLICIT_FROM = 12
 ACKS_NONE = 0
 ACKS = frozenset({ACKS_NONE, 1, -1})
 
-Outcomes: TypeAlias = list[tuple["str | bytes", list[PartitionOutcome]]]
-Place: TypeAlias = tuple[list[PartitionOutcome], int, int, int]
+Outcomes: TypeAlias = list[tuple["str | bytes", list[Outcome]]]
+Place: TypeAlias = tuple[list[Outcome], int, int, int]
 """Where a commit's outcome goes: the list, the place in it, the partition, and the time that was stamped."""
+
+_OWED: Outcome = PartitionOutcome(-1, ErrorCode.NONE)
+"""Stands where the outcome of a commit will be."""
 
 
 class ProduceHandler:
@@ -90,7 +94,7 @@ class ProduceHandler:
             position = skip_tags(data, position)
         request = decode_produce(data, position, version)
         if request.acks not in ACKS:
-            outcomes = [
+            outcomes: Outcomes = [
                 (name, [PartitionOutcome(index, ErrorCode.INVALID_REQUIRED_ACKS) for index, _ in partitions])
                 for name, partitions in request.topics
             ]
@@ -107,7 +111,7 @@ class ProduceHandler:
         now_ms = self._now_ms()
         for name, partitions in request.topics:
             topic = self._find(name)
-            answers: list[PartitionOutcome] = []
+            answers: list[Outcome] = []
             outcomes.append((name, answers))
             if topic is None and isinstance(name, str) and name.startswith(STAGE_PREFIX):
                 self._stage(name, partitions, answers, commits, places, staged)
@@ -143,14 +147,14 @@ class ProduceHandler:
                 else:
                     commits.append(Commit((Append(topic.logs[index], records),)))
                 places.append((answers, len(answers), index, stamp))
-                answers.append(PartitionOutcome(index, ErrorCode.NONE))
+                answers.append(_OWED)
         self._commit(commits, joining, staged, places, outcomes, version, correlation_id, request, reply)
 
     def _stage(
         self,
         name: str,
         partitions: list[PartitionRecords],
-        answers: list[PartitionOutcome],
+        answers: list[Outcome],
         commits: list[Commit],
         places: list[Place],
         staged: list[tuple[int, Admission]],
@@ -173,7 +177,7 @@ class ProduceHandler:
             staged.append((len(commits), admission))
             commits.append(admission.commit)
             places.append((answers, len(answers), index, -1))
-            answers.append(PartitionOutcome(index, ErrorCode.NONE))
+            answers.append(_OWED)
 
     def _commit(
         self,
@@ -193,12 +197,12 @@ class ProduceHandler:
 
         def finish_silently(answer: Answer[list[CommitResult]]) -> None:
             _note(answer, places)
-            refused = next((o for _, answers in outcomes for o in answers if o.error), None)
+            refused = next((code for _, answers in outcomes for _, code, _, _, _ in answers if code), None)
             if refused is None:
                 reply.send()
                 return
             # The only way to tell a client that wants no answer, as Kafka does.
-            log.info("records sent without acknowledgement were refused with code %d", refused.error)
+            log.info("records sent without acknowledgement were refused with code %d", refused)
             reply.refuse()
 
         published = self._publish(commits)
@@ -300,6 +304,6 @@ def _note(answer: Answer[list[CommitResult]], places: list[Place]) -> None:
     for (answers, at, index, stamp), result in zip(places, answer.result(), strict=True):
         if isinstance(result, Committed):
             # A batch that its stage holds already has no base.
-            answers[at] = PartitionOutcome(index, 0, result.bases[0] if result.bases else -1, stamp)
+            answers[at] = (index, 0, result.bases[0] if result.bases else -1, stamp, None)
         else:
             answers[at] = PartitionOutcome(index, code_of(result), message=str(result))
