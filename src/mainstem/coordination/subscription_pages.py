@@ -76,6 +76,13 @@ class PagedOffsets:
                 return page << PAGE_BITS | int(bitmap[rank])
         return None
 
+    def has_any(self, first: int, after: int) -> bool:
+        """Whether any offset of a stretch is in the set."""
+        if not self.pages:
+            return False
+        found = self.first_present(first)
+        return found is not None and found < after
+
     def below(self, offset: int) -> list[int]:
         """All of the set that are below an offset, in their order."""
         found = [page << PAGE_BITS | low for page in sorted(self.pages) for low in self.pages[page]]

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -195,3 +195,14 @@ def test_failures_are_counted_apart() -> None:
         cursor.rule("a", [Ruling(0, 0, Verdict.RELEASE)], LIMITS, 0)
         cursor.pass_time(LIMITS, LIMITS.lease_ms)
     assert (cursor.counts[0], cursor.counts[1]) == ((2, 0), (2, 2))
+
+
+EDGE = st.integers(PAGE_OFFSETS - 20, PAGE_OFFSETS + 20)
+
+
+@given(st.sets(EDGE), EDGE, st.integers(0, 30))
+def test_a_stretch_has_any_of_a_set_or_none(members: set[int], first: int, size: int) -> None:
+    offsets = PagedOffsets()
+    for member in members:
+        offsets.add(member, member)
+    assert offsets.has_any(first, first + size) == any(first <= member < first + size for member in members)

@@ -26,7 +26,7 @@ BATCH_BYTES_MAX = 512 << 10
 """A batch that is larger takes no more records."""
 TRANSACTION_BYTES_MAX = 24 << 20
 """What one transaction publishes at most: it is one commit."""
-WINDOW_BYTES_MAX = 4 << 20
+WINDOW_BYTES_MAX = 8 << 20
 """Ready messages of one lane that are in memory; what is published beyond is read when it is wanted."""
 REFER_BYTES_MIN = 1024
 """From here on a record for several queues is stored once."""

@@ -11,6 +11,6 @@ cdef class BatchUnderway:
 
     @cython.locals(
         lead=bytes, body=bytearray, data="unsigned char *", value=bytes, value_size=Py_ssize_t, size=Py_ssize_t, fixed=Py_ssize_t,
-        at=Py_ssize_t, count=Py_ssize_t, number=Py_ssize_t,
+        at=Py_ssize_t, count=Py_ssize_t, number=Py_ssize_t, after=Py_ssize_t,
     )
     cpdef Py_ssize_t add_all(self, key, bytes headers, list values, Py_ssize_t first, Py_ssize_t bytes_max) except -1

@@ -74,28 +74,39 @@ class BatchUnderway:
         body, count = self._body, self.count
         fixed = 2 + len(lead) + len(headers)
         number = first
-        while number < len(values) and len(body) < bytes_max:
-            value = values[number]
-            value_size = len(value)
-            if cython.compiled:
-                size = fixed + varint_size(count) + varint_size(value_size) + value_size
-                at = grow(body, varint_size(size) + size)
-                data = body
-                at = put_varint(data, at, size)
+        if cython.compiled:
+            # Room for all of them at once: a buffer that grows record by record is moved again and again.
+            at = after = len(body)
+            while number < len(values) and after < bytes_max:
+                value_size = len(values[number])
+                size = fixed + varint_size(count + number - first) + varint_size(value_size) + value_size
+                after += varint_size(size) + size
+                number += 1
+            grow(body, after - at)
+            data = body
+            while first < number:
+                value = values[first]
+                value_size = len(value)
+                at = put_varint(data, at, fixed + varint_size(count) + varint_size(value_size) + value_size)
                 data[at] = data[at + 1] = 0
                 at = put_varint(data, at + 2, count)
                 at = put_bytes(data, at, lead, len(lead))
                 at = put_varint(data, at, value_size)
                 at = put_bytes(data, at, value, value_size)
-                put_bytes(data, at, headers, len(headers))
-            else:
+                at = put_bytes(data, at, headers, len(headers))
+                count += 1
+                first += 1
+        else:
+            while number < len(values) and len(body) < bytes_max:
+                value = values[number]
+                value_size = len(value)
                 delta = SMALL_VARINTS[count] if count < SMALL_VARINT_COUNT else varint_bytes(count)
                 length = SMALL_VARINTS[value_size] if value_size < SMALL_VARINT_COUNT else varint_bytes(value_size)
                 size = fixed + len(delta) + len(length) + value_size
                 total = SMALL_VARINTS[size] if size < SMALL_VARINT_COUNT else varint_bytes(size)
                 body += b"".join((total, b"\0\0", delta, lead, length, value, headers))
-            count += 1
-            number += 1
+                count += 1
+                number += 1
         self.count = count
         return number
 

@@ -44,7 +44,8 @@ def test_what_is_published_is_a_batch_that_everybody_reads(contents: list[Any], 
 @given(
     st.none() | st.binary(max_size=20),
     HEADERS,
-    st.lists(st.binary(max_size=300) | st.just(b"x" * 5_000), max_size=200),
+    st.lists(st.binary(max_size=300) | st.just(b"x" * 5_000), max_size=200)
+    | st.integers(0, 2_000).map(lambda count: [b"y" * 90] * count),
     st.integers(0, 200),
     st.integers(200, 40_000),
 )
