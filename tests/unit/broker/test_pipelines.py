@@ -258,7 +258,7 @@ class Leases(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.clock.seconds += seconds
         for worker in list(self.epochs):
-            if self.clock.seconds > self.until[worker]:
+            if self.clock.seconds >= self.until[worker]:
                 del self.epochs[worker]  # it ends its drivers
 
     @rule()
