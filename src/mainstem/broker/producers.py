@@ -1,15 +1,17 @@
-"""Identities for producers whose batches are stored once."""
+"""Producers whose batches are stored once: their identities, and what a log knows of them."""
 
 from __future__ import annotations
 
 import asyncio
 
 from mainstem.coordination.producer_ids import ProducerIds
+from mainstem.storage import engine_scopes as scopes
 from mainstem.storage.contract import Engine
+from mainstem.storage.producers import ActiveProducer, decode_active_producer
 
 
 class Producers:
-    """Gives out producer ids."""
+    """Gives out producer ids, and tells who wrote to a log of late."""
 
     def __init__(self, engine: Engine, ids: ProducerIds) -> None:
         self._engine = engine
@@ -29,3 +31,8 @@ class Producers:
                     self._ids.open_block()
                     taken = self._ids.take()
         return taken
+
+    async def active_in(self, log: int) -> dict[int, ActiveProducer]:
+        """Those that a log still knows, by id: silent ones are forgotten in time, unless a transaction is open."""
+        found = await self._engine.load(f"{scopes.ACTIVE_PRODUCERS}{log}")
+        return {scopes.decode_number(key): decode_active_producer(value) for key, value in found.entries.items()}

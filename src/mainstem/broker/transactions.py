@@ -39,7 +39,6 @@ from mainstem.coordination.transaction_entries import (
     decode_key,
 )
 from mainstem.model.errors import MainstemError, UnknownLog
-from mainstem.storage import engine_scopes as scopes
 from mainstem.storage.contract import Append, Commit, CommitResult, Engine, Mutation
 
 __all__ = ["CommitBy", "Identity", "NamePattern", "Transaction", "TransactionRules", "TransactionState", "Transactions"]
@@ -140,14 +139,6 @@ class Transactions:
     def is_added(self, name: str, identity: Identity, log: int) -> bool:
         """Whether a log takes part. Raises UnknownProducer, FencedProducer."""
         return log in self._checked(name, identity).logs
-
-    async def open_in(self) -> dict[int, dict[int, int]]:
-        """By log: which producers have something open there, from which offset on."""
-        found: dict[int, dict[int, int]] = {}
-        for key, value in (await self._engine.load(scopes.TRANSACTIONS)).entries.items():
-            log, producer = scopes.decode_pair_key(key)
-            found.setdefault(log, {})[producer] = scopes.decode_number(value)
-        return found
 
     # Writing
 

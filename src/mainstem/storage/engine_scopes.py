@@ -15,6 +15,8 @@ ABORTED = "engine/aborted"
 LEASES = "engine/leases"
 FILES = "engine/files"
 DELETED = "engine/deleted"
+ACTIVE_PRODUCERS = "engine/active-producers/"
+"""Followed by the number of a log: the producers that it knows, by id. Made when asked for, never stored."""
 
 MERGED_KEY = b"merged"
 RUN_PREFIX = b"run"

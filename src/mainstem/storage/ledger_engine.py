@@ -33,6 +33,7 @@ from mainstem.storage.contract import (
 from mainstem.storage.ledger import Ledger
 from mainstem.storage.log_state import LogState
 from mainstem.storage.pending_group import PendingGroup
+from mainstem.storage.producers import active_producers
 from mainstem.storage.runtime import Runtime
 from mainstem.storage.watches import WatchHandle
 
@@ -99,7 +100,12 @@ class LedgerEngine:
         if self._failure is not None:
             return Answer.failed(self._failure)
         answer: Answer[StateSnapshot] = Answer()
-        self._answer_when_durable(answer, StateSnapshot(dict(self._ledger.scopes.get(scope, {}))))
+        if scope.startswith(scopes.ACTIVE_PRODUCERS):
+            state = self._ledger.logs.get(int(scope.removeprefix(scopes.ACTIVE_PRODUCERS)))
+            entries = {} if state is None else active_producers(state)
+        else:
+            entries = dict(self._ledger.scopes.get(scope, {}))
+        self._answer_when_durable(answer, StateSnapshot(entries))
         return answer
 
     def lease(self, role: str, ttl_ms: int, renew: Lease | None = None) -> Answer[Lease | None]:

@@ -8,11 +8,15 @@ without knowing the older ones.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from mainstem.model.errors import DuplicateSequence, OutOfOrderSequence, StaleEpoch
+from mainstem.storage.engine_scopes import encode_number
+
+if TYPE_CHECKING:
+    from mainstem.storage.log_state import LogState
 
 RECENT_BATCHES_MAX = 5
 SEQUENCE_MASK = 0x7FFF_FFFF
@@ -87,11 +91,24 @@ class Producer(msgspec.Struct, array_like=True):
         return Producer(self.epoch, self.last_sequence, list(self.recent), self.last_ms)
 
 
+class ActiveProducer(msgspec.Struct, array_like=True, frozen=True):
+    """What others are told about a producer that a log knows."""
+
+    epoch: int
+    last_sequence: int
+    """-1: nothing in this epoch yet."""
+    last_ms: int
+    """When it wrote last, by the broker's clock."""
+    open_from: int
+    """Where its open transaction begins; -1 without one."""
+
+
 ProducerTable: TypeAlias = dict[int, Producer]
 """The producers of one log, by producer id."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Producer)
+_active_decoder = msgspec.msgpack.Decoder(ActiveProducer)
 
 
 def encode_producer(producer: Producer) -> bytes:
@@ -102,3 +119,19 @@ def encode_producer(producer: Producer) -> bytes:
 def decode_producer(data: bytes) -> Producer:
     """From a state run."""
     return _decoder.decode(data)
+
+
+def active_producers(state: LogState) -> dict[bytes, bytes]:
+    """The producers of a log as entries of a scope."""
+    opened = state.open or {}
+    return {
+        encode_number(number): _encoder.encode(
+            ActiveProducer(known.epoch, known.last_sequence, known.last_ms, opened.get(number, -1))
+        )
+        for number, known in (state.producers or {}).items()
+    }
+
+
+def decode_active_producer(data: bytes) -> ActiveProducer:
+    """From the scope of a log's producers."""
+    return _active_decoder.decode(data)

@@ -1,5 +1,6 @@
 """kafka-python."""
 
+import time
 import warnings
 
 import pytest
@@ -44,3 +45,27 @@ def test_what_is_sent_is_received(broker: Broker) -> None:
     admin.delete_topics(["kp"])
     assert "kp" not in admin.list_topics()
     admin.close()
+
+
+def test_producers_of_a_partition(broker: Broker) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=broker.address)
+    admin.create_topics([NewTopic("kp-producers", 1, 1)])
+    place = TopicPartition("kp-producers", 0)
+    assert admin.describe_producers([place])[place].active_producers == []
+    plain = KafkaProducer(bootstrap_servers=broker.address, enable_idempotence=True)
+    for _ in range(3):
+        plain.send("kp-producers", b"v").get(30)
+    bound = KafkaProducer(bootstrap_servers=broker.address, transactional_id="kp-producers")
+    bound.init_transactions()
+    bound.begin_transaction()
+    bound.send("kp-producers", b"t").get(30)
+    first, second = admin.describe_producers([place])[place].active_producers
+    assert (first.last_sequence, first.current_transaction_start_offset) == (2, -1)
+    assert (second.last_sequence, second.current_transaction_start_offset) == (0, 3)
+    now_ms = time.time() * 1000
+    assert all(now_ms - 60_000 < p.last_timestamp <= now_ms for p in (first, second))
+    bound.abort_transaction()
+    _, second = admin.describe_producers([place])[place].active_producers
+    assert second.current_transaction_start_offset == -1
+    for client in (plain, bound, admin):
+        client.close()

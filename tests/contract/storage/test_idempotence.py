@@ -6,7 +6,9 @@ import pytest
 
 from mainstem.model.errors import DuplicateSequence, OutOfOrderSequence, StaleEpoch
 from mainstem.storage.contract import Append, Commit, Committed, Mutation
-from tests.contract.storage.batches import DAY, SEQUENCE_WRAP, batch, produced
+from mainstem.storage.engine_scopes import ACTIVE_PRODUCERS, decode_number
+from mainstem.storage.producers import decode_active_producer
+from tests.contract.storage.batches import DAY, SEQUENCE_WRAP, batch, marker, produced
 
 LAST = SEQUENCE_WRAP - 1
 
@@ -294,6 +296,39 @@ async def test_a_forgotten_producer_stays_forgotten(engine):
     await engine.reopen()
     await engine.settle()
     assert await send(engine, produced(7, 50)) == [new(1)]
+
+
+async def active(engine, log):
+    """Who is known: (epoch, last sequence, first offset of what is open) by id, and when each wrote last."""
+    entries = await engine.state(f"{ACTIVE_PRODUCERS}{log}")
+    known = {decode_number(key): decode_active_producer(value) for key, value in entries.items()}
+    return {n: (p.epoch, p.last_sequence, p.open_from) for n, p in known.items()}, {
+        n: p.last_ms for n, p in known.items()
+    }
+
+
+async def test_who_wrote_of_late_can_be_asked(engine):
+    await engine.create(1, 2)
+    began = engine.clock.now_ms()
+    await send(engine, batch(b"of nobody"), produced(7, 0, 3), produced(7, 3, 2, epoch=0), produced(8, 0, epoch=4))
+    engine.clock.advance(1_000)
+    await send(engine, produced(9, 0, 2, transactional=True), produced(5, 0), log=1)
+    await send(engine, produced(7, 0), log=2)
+    async for stage in engine.stages():
+        known, times = await active(engine, 1)
+        assert known == {7: (0, 4, -1), 8: (4, 0, -1), 9: (0, 1, 7), 5: (0, 0, -1)}, stage
+        assert times[7] == times[8] == began, stage
+        assert times[9] == times[5] == began + 1_000, stage
+        assert (await active(engine, 2))[0] == {7: (0, 0, -1)}, stage
+    assert await active(engine, 3) == ({}, {})
+    # A marker of a newer epoch ends the transaction and begins the sequences anew.
+    await send(engine, marker(9, commit=True, epoch=1), produced(8, 0, epoch=5))
+    async for stage in engine.stages():
+        known, _ = await active(engine, 1)
+        assert known == {7: (0, 4, -1), 8: (5, 0, -1), 9: (1, -1, -1), 5: (0, 0, -1)}, stage
+    engine.clock.advance(DAY + 2_000)
+    await engine.settle()
+    assert await active(engine, 1) == ({}, {})
 
 
 @pytest.mark.parametrize("count", [200])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -361,11 +362,35 @@ async def test_listing(connect: Connect) -> None:
     assert "two" not in await listed(duration_filter=60_000)
     answer = await client.ask(ApiKey.LIST_TRANSACTIONS, 0, state_filters=["Dead", "Sleepy"])
     assert (answer.unknown_state_filters, answer.transaction_states) == (["Sleepy"], [])
-    asked = [{"name": "t", "partition_indexes": [0, 4]}]
-    (topic,) = (await client.ask(ApiKey.DESCRIBE_PRODUCERS, 0, topics=asked)).topics
-    known, unknown = topic.partitions
-    assert [(p.producer_id, p.current_txn_start_offset) for p in known.active_producers] == [(two.id, 0)]
-    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@with_adapter
+async def test_producers_of_a_partition(connect: Connect) -> None:
+    client = connect()
+    await client.create("t")
+    plain = (await client.ask(ApiKey.INIT_PRODUCER_ID, 5, transactional_id=None)).producer_id
+    began = int(time.time() * 1000)
+    for sequence in (0, 2):
+        await client.produce("t", batch(b"a", b"b", producer_id=plain, producer_epoch=0, base_sequence=sequence))
+    producer = Producer(client, second=True)
+    await producer.begin()
+    await producer.write("t", b"a")
+
+    async def described() -> dict[int, tuple[int, int, int, int]]:
+        asked = [{"name": "t", "partition_indexes": [0, 4]}, {"name": "none", "partition_indexes": [0]}]
+        known, unknown = (await client.ask(ApiKey.DESCRIBE_PRODUCERS, 0, topics=asked)).topics
+        assert [p.error_code for p in (*known.partitions, *unknown.partitions)] == [0, 3, 3]
+        active = known.partitions[0].active_producers
+        assert all(began <= p.last_timestamp <= int(time.time() * 1000) for p in active)
+        return {
+            p.producer_id: (p.producer_epoch, p.last_sequence, p.coordinator_epoch, p.current_txn_start_offset)
+            for p in active
+        }
+
+    epoch = producer.epoch
+    assert await described() == {plain: (0, 3, -1, -1), producer.id: (epoch, 0, 0, 4)}
+    assert await producer.end(commit=True) == 0
+    assert await described() == {plain: (0, 3, -1, -1), producer.id: (epoch + 1, -1, 0, -1)}
 
 
 @with_adapter

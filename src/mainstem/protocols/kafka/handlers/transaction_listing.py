@@ -23,6 +23,8 @@ NEVER_HERE = frozenset({"PrepareCommit", "PrepareAbort", "Dead", "PrepareEpochFe
 """Kafka's words for what lies between: known, and never the case."""
 ANY_DURATION = -1
 COMMIT = True
+COORDINATOR_EPOCH, NO_COORDINATOR = 0, -1
+"""There is one coordinator, and it never moves; who has no transactions has none."""
 
 
 class TransactionListingHandlers:
@@ -30,6 +32,7 @@ class TransactionListingHandlers:
 
     def __init__(self, broker: Broker) -> None:
         self._transactions = broker.transactions
+        self._producers = broker.producers
         self._topics = broker.topics.named()
         self._now_ms = broker.clock.now_ms
 
@@ -105,30 +108,31 @@ class TransactionListingHandlers:
         return found
 
     async def describe_producers(self, call: Call) -> Body:
-        """Those that have a transaction open in a partition."""
-        opened = await self._transactions.open_in()
-        epochs = {t.entry.producer: t.entry.epoch for t in self._transactions.known() if t.entry is not None}
+        """Those that wrote to a partition of late, with or without a transaction."""
         topics = []
         for asked in call.body.topics:
-            topic = self._topics.get(asked.name)
-            partitions = []
-            for index in asked.partition_indexes:
-                log = None if topic is None else log_of(topic, index)
-                if log is None:
-                    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                    partitions.append({"partition_index": index, "error_code": unknown})
-                    continue
-                active = [
-                    {
-                        "producer_id": producer,
-                        "producer_epoch": epochs.get(producer, -1),
-                        "current_txn_start_offset": first,
-                    }
-                    for producer, first in opened.get(log, {}).items()
-                ]
-                partitions.append({"partition_index": index, "active_producers": active})
+            partitions = [await self._producers_of(asked.name, index) for index in asked.partition_indexes]
             topics.append({"name": asked.name, "partitions": partitions})
         return {"topics": topics}
+
+    async def _producers_of(self, name: str, index: int) -> Body:
+        topic = self._topics.get(name)
+        log = None if topic is None else log_of(topic, index)
+        if log is None:
+            return {"partition_index": index, "error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        transactional = {t.entry.producer for t in self._transactions.known() if t.entry is not None}
+        active = [
+            {
+                "producer_id": producer,
+                "producer_epoch": known.epoch,
+                "last_sequence": known.last_sequence,
+                "last_timestamp": known.last_ms,
+                "coordinator_epoch": COORDINATOR_EPOCH if producer in transactional else NO_COORDINATOR,
+                "current_txn_start_offset": known.open_from,
+            }
+            for producer, known in (await self._producers.active_in(log)).items()
+        ]
+        return {"partition_index": index, "active_producers": active}
 
     async def write_markers(self, call: Call) -> Body:
         """How administrators abort what hangs. Commits are not theirs to make: the coordinator is here."""
