@@ -137,6 +137,13 @@ class Topics:
                 await self._commit(change)
                 self.on_expand(self._catalog.topic(name))
 
+    async def append_log(self, namespace: str, name: str, log: int) -> None:
+        """Show a log that was made elsewhere as the last partition of a topic, if there is one of this name and it does not."""
+        async with self._lane:
+            topic = self._catalog.topics(namespace).get(name)
+            if topic is not None and log not in topic.logs:
+                await self._commit(self._catalog.decide_append_log(topic, log))
+
     async def configure(
         self, name: str, revise: Callable[[dict[str, str]], Mapping[str, str]], *, dry_run: bool = False
     ) -> None:

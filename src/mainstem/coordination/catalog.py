@@ -229,6 +229,11 @@ class Catalog:
         ]
         return Change([CreateLog(log, config) for log in added], state)
 
+    def decide_append_log(self, topic: Topic, log: int) -> Change:
+        """A log that is there becomes the last partition."""
+        config = self._log_config(topic.configs, is_queue=topic.is_queue)
+        return Change([ConfigureLog(log, config)], [put_topic(topic.entry(logs=(*topic.logs, log)))])
+
     def decide_configure(self, topic: Topic, configs: Mapping[str, str]) -> Change:
         """Another configuration, as a whole."""
         check_topic_config(configs)

@@ -158,6 +158,20 @@ def test_a_quorum_queue_counts_and_gives_up(channel: BlockingChannel, name: str)
     assert dead.headers[0]["x-death"][0]["reason"] == "delivery_limit"
 
 
+def test_a_quorum_queue_gives_out_two_urgent_messages_for_another(channel: BlockingChannel, name: str) -> None:
+    channel.queue_declare(name, durable=True, arguments={"x-queue-type": "quorum"})
+    channel.confirm_delivery()
+    for number, priority in enumerate([None, 4, 1, 5, 9, 255, 6]):
+        channel.basic_publish("", name, b"%d" % number, pika.BasicProperties(delivery_mode=2, priority=priority))
+    assert depth(channel, name) == 7
+    channel.basic_qos(prefetch_count=1)
+    inbox = Inbox(channel, name)
+    for number in range(1, 8):
+        inbox.wait(number)
+        channel.basic_ack(inbox.tags[-1])
+    assert inbox.bodies == [b"3", b"4", b"0", b"5", b"6", b"1", b"2"]
+
+
 def test_consumers_share_in_turn_and_by_priority(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name)
     low, high = Inbox(channel, name, arguments={"x-priority": -1}), Inbox(channel, name, arguments={"x-priority": 10})

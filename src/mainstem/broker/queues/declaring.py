@@ -121,7 +121,9 @@ class Declaring:
             topic = None if topic_name is None else catalog.topics(namespace).get(topic_name)
             if topic is not None:
                 return await self._borrow(namespace, name, properties, topic)
-            logs, next_log = catalog.take_logs(properties.lanes)
+            has_spare = properties.kind == "quorum"  # for urgent messages, should there be any
+            numbers, next_log = catalog.take_logs(properties.lanes + has_spare)
+            logs, spare_log = numbers[: properties.lanes], numbers[-1] if has_spare else 0
             configs = topic_configs(properties, self._queues.settings)
             config = self._alike(queue_log_config(properties, configs))
             state = [next_log]
@@ -129,10 +131,13 @@ class Declaring:
                 state.append(
                     put_topic(TopicEntry(namespace, topic_name, uuid.uuid4().bytes, logs, configs, is_queue=True))
                 )
-            state.append(put_queue(QueueEntry(namespace, name, properties, logs, topic_name, is_borrowed=False)))
+            entry = QueueEntry(namespace, name, properties, logs, topic_name, is_borrowed=False, spare_log=spare_log)
+            state.append(put_queue(entry))
             await self._engine.alter([CreateLog(number, config) for number in logs], state)
             self._topics.replay(state[1:])
-        queue = Queue(self._queues, namespace, name, properties, logs, topic_name=topic_name, owner=owner)
+        queue = Queue(
+            self._queues, namespace, name, properties, logs, topic_name=topic_name, owner=owner, spare_log=spare_log
+        )
         self._queues.add(queue)
         return queue
 
@@ -268,10 +273,13 @@ class Declaring:
         if queue is None:
             return (), _nothing
         end = self._decide_end(queue, with_topic=False)
+        unseen = [DeleteLog(number) for number in queue.logs if number not in topic.logs]
 
         def finish() -> None:
             self._queues.remove(queue)
             end.finish()
+            if unseen:
+                self._engine.alter(unseen)
 
         return end.state, finish
 

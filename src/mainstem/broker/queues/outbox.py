@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mainstem.broker.clock import Clock
 from mainstem.broker.queues.committing import DRAFT_BYTES_MAX, OUTBOX_BYTES_MAX, Committing
+from mainstem.broker.queues.urgency import URGENT_FROM
 from mainstem.coordination.extra import Extra
 from mainstem.coordination.queue.batch_underway import BatchUnderway, encode_content
 from mainstem.coordination.queue.message import Message, new_messages
@@ -70,9 +71,9 @@ class Outbox(Committing):
         """
         if self.is_full or self._is_whole or queue.is_limited or queue.is_gone:
             return REFUSED
-        if queue.is_plain:
+        if queue.is_plain and (priority < URGENT_FROM or not queue.has_levels):
             lane = queue.lanes[0]
-        elif queue.properties.priority_max or key is not None:
+        elif queue.has_levels or key is not None:
             lane = queue.lane_of(priority, key)
         else:
             return REFUSED
@@ -128,7 +129,7 @@ class Outbox(Committing):
                 outcome = verdict
                 if verdict == REFUSED:
                     continue
-            if queue.is_plain:
+            if queue.is_plain and (priority < URGENT_FROM or not queue.has_levels):
                 lane = queue.lanes[0]
             elif queue.is_gone:
                 continue

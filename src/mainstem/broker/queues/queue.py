@@ -9,6 +9,7 @@ from mainstem.broker.queues.consumers import Consumer, Rota
 from mainstem.broker.queues.keyed import KeyedDealing
 from mainstem.broker.queues.leases import Leases
 from mainstem.broker.queues.selecting import SelectiveDealing, Wants
+from mainstem.broker.queues.urgency import URGENT_FROM, take_by_turns
 from mainstem.coordination.errors import QueueBusy
 from mainstem.coordination.partitioning import partition_of
 from mainstem.coordination.queue.header_block import ttl_of
@@ -52,6 +53,7 @@ class Queue:
         "delivered",
         "got",
         "had_consumers",
+        "has_levels",
         "has_ttl",
         "incoming",
         "is_borrowed",
@@ -70,6 +72,7 @@ class Queue:
         "readers",
         "redelivered",
         "rules",
+        "spare_log",
         "topic_name",
         "used_ms",
         "window_max",
@@ -86,6 +89,7 @@ class Queue:
         topic_name: str | None,
         is_borrowed: bool = False,
         owner: object | None = None,
+        spare_log: int = 0,
     ) -> None:
         self._home = home
         self.namespace = namespace
@@ -101,6 +105,10 @@ class Queue:
         """Whether the logs are a topic's that was there before the queue, and stays after it."""
         self.owner = owner
         """Who alone may use an exclusive queue."""
+        self.spare_log = spare_log
+        """Of a quorum queue: the number of the log for urgent messages, while there was none."""
+        self.has_levels = properties.priority_max > 0 or (properties.kind == "quorum" and not is_borrowed)
+        """Whether priorities count, and lanes are levels."""
         self.lanes: list[QueueLane] = []
         """One for each log; none until the queue is first used."""
         self.is_plain = False
@@ -177,10 +185,14 @@ class Queue:
     def lane_of(self, priority: int, key: bytes | None = None) -> QueueLane:
         """Where a message goes: by its priority; in a borrowed topic by its key, as Kafka's producers choose, or in turn."""
         self.open()
+        if self.has_levels:
+            if self.properties.priority_max:
+                return self.lanes[min(max(priority, 0), self.properties.priority_max)]
+            if priority < URGENT_FROM:
+                return self.lanes[0]
+            return self._home.make_urgent_lane(self) if self.spare_log else self.lanes[-1]
         if len(self.lanes) == 1:
             return self.lanes[0]
-        if self.properties.priority_max:
-            return self.lanes[min(max(priority, 0), self.properties.priority_max)]
         if key is not None:
             return self.lanes[partition_of(key, len(self.lanes))]
         self._turn += 1
@@ -401,14 +413,18 @@ class Queue:
         lanes: Iterable[QueueLane]
         if self.properties.priority_max:
             lanes = reversed(self.lanes)
+        elif self.has_levels and len(self.lanes) > 1:
+            taken, self._turn = take_by_turns(self.lanes, self._turn, count, size, self._take_from)
+            return taken
         else:
             turn = self._turn % len(self.lanes)
             lanes = self.lanes[turn:] + self.lanes[:turn]
             self._turn += 1
         for lane in lanes:
             if lane.ready:
-                taken += self._take_from(lane, count - len(taken), size)
-                size -= sum([len(message.value) for message in taken])
+                some = self._take_from(lane, count - len(taken), size)
+                taken += some
+                size -= sum([len(message.value) for message in some])
                 if len(taken) >= count or size <= 0:
                     break
             if lane.is_behind and self.properties.priority_max:

@@ -25,6 +25,8 @@ from mainstem.broker.queues.settling import Settling
 from mainstem.broker.queues.stored import StoredQueues
 from mainstem.broker.queues.streams import StreamReader
 from mainstem.broker.queues.upkeep import Upkeep
+from mainstem.broker.queues.urgency import UrgentLanes
+from mainstem.coordination.cursor import Cursor
 from mainstem.coordination.queue.entries import SCOPE, put_attempts, put_given, put_paused, put_rest
 from mainstem.coordination.queue.lane import Lane
 from mainstem.coordination.queue.message import Message
@@ -84,6 +86,8 @@ class Queues:
         self._stored = StoredQueues(self)
         self._declaring = Declaring(self, engine, topics, routes, self._stored)
         self._rewinding = Rewinding(self, engine)
+        self._urgent = UrgentLanes(self, engine, topics)
+        self.make_urgent_lane = self._urgent.make
         self.settle = self._settling.settle
         self.requeue = self._settling.requeue
         self.reject: Callable[..., None] = self._settling.reject
@@ -99,6 +103,7 @@ class Queues:
         entries = (await self._engine.load(SCOPE)).entries
         gone = self._stored.load(entries)
         await self._declaring.let_go(gone)
+        await self._urgent.show(queue for queues in self._named.values() for queue in queues.values())
 
     async def close(self) -> None:
         """Store what is settled, and exactly what was given out."""
@@ -177,13 +182,33 @@ class Queues:
     def open_lane(self, queue: Queue, number: int, log_number: int) -> QueueLane:
         """One lane, as it was stored."""
         stored = self._stored.take(log_number)
-        lane: QueueLane = Lane(queue, number, stored.cursor, self._watch.add(log_number).stable)
+        lane = self._add_lane(queue, number, stored.cursor, self._watch.add(log_number).stable)
         lane.given, lane.rewound = min(stored.given, lane.end), stored.rewound
         if queue.properties.is_lasting or queue.is_borrowed:
             lane.reserved = lane.reserve_at = stored.given
         lane.rests = {offset: (due_ms, None) for offset, due_ms in stored.rests.items()}
         lane.attempts = stored.attempts
-        self._lanes[log_number] = lane
+        return lane
+
+    def new_lane(self, queue: Queue, number: int, log_number: int) -> QueueLane:
+        """One whose log is being made; `follow` it when it is."""
+        lane = self._add_lane(queue, number, Cursor(log_number, 0), 0)
+        lane.reserved = lane.reserve_at = 0
+        return lane
+
+    def follow(self, lane: QueueLane) -> None:
+        """Be told of what others write to a lane that was made just now."""
+        lane.extend(self._watch.add(lane.log).stable)
+
+    def drop_lane(self, lane: QueueLane) -> None:
+        """Its log could not be made."""
+        lane.is_gone = True
+        lane.queue.lanes.remove(lane)
+        del self._lanes[lane.log]
+
+    def _add_lane(self, queue: Queue, number: int, cursor: Cursor, end: int) -> QueueLane:
+        lane: QueueLane = Lane(queue, number, cursor, end)
+        self._lanes[lane.log] = lane
         self.outbox.window_bytes_max = min(WINDOW_BYTES_MAX, self.settings.window_bytes_max // len(self._lanes))
         return lane
 

@@ -55,6 +55,7 @@ class StoredQueues:
                     entry.logs,
                     topic_name=entry.topic_name,
                     is_borrowed=entry.is_borrowed,
+                    spare_log=entry.spare_log,
                 )
                 self._queues.add(queue)
                 if not entry.properties.is_lasting:

@@ -36,6 +36,8 @@ class QueueEntry(msgspec.Struct, frozen=True, array_like=True):
     logs: tuple[int, ...]
     topic_name: str | None
     is_borrowed: bool
+    spare_log: int = 0
+    """The number of a log that is to be made when there is need for it."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
