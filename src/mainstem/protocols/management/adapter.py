@@ -54,7 +54,7 @@ class ManagementAdapter:
             *ParameterPaths(broker).paths(),
             *DefinitionPaths(broker).paths(),
         ]
-        callers = Callers(broker, self._admits_guest)
+        callers = Callers(broker, settings.guest, self._is_here_alone)
         check = HostCheck(self._listening, lambda: [])
         self._handle = Paths(self.paths, callers, spawn or self._spawn_task, check).handle
         self._date = HttpDate(time.time)
@@ -66,10 +66,10 @@ class ManagementAdapter:
     def _listening(self) -> list[str]:
         return [str(listener.address) for listener in self._operations.listeners if listener.name == NAME]
 
-    def _admits_guest(self) -> bool:
-        """Who reaches us from elsewhere must not come in with a password that everybody knows."""
+    def _is_here_alone(self) -> bool:
+        """Whether only this machine reaches us."""
         hosts = [listener.address.host for listener in self._operations.listeners if listener.name == NAME]
-        return self._settings.guest and all(is_this_machine(host) for host in hosts)
+        return all(is_this_machine(host) for host in hosts)
 
     def _spawn_task(self, work: Coroutine[Any, Any, None]) -> None:
         # The loop itself holds tasks only weakly.

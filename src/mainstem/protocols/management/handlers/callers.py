@@ -63,11 +63,12 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 class Callers:
-    """Lets callers in."""
+    """Lets callers in; `guest` never from elsewhere: everybody knows that password, and definitions bring it along."""
 
-    def __init__(self, broker: Broker, admits_guest: Callable[[], bool]) -> None:
+    def __init__(self, broker: Broker, has_guest: bool, is_here_alone: Callable[[], bool]) -> None:
         self._broker = broker
-        self._admits_guest = admits_guest
+        self._has_guest = has_guest
+        self._is_here_alone = is_here_alone
 
     def caller(self, request: Request) -> Caller:
         """Who asks. Raises NotAuthorised."""
@@ -75,11 +76,13 @@ class Callers:
         is_right = self._broker.access.is_right(name, password)
         tags: tuple[str, ...] = (ADMINISTRATOR,)
         if is_right is None:
-            is_right = name == GUEST and hmac.compare_digest(password, GUEST.encode()) and self._admits_guest()
+            is_right = name == GUEST and hmac.compare_digest(password, GUEST.encode()) and self._has_guest
         else:
             tags = self._broker.access.get(name).tags
         if not is_right:
             raise NotAuthorised("Login failed")
+        if name == GUEST and not self._is_here_alone():
+            raise NotAuthorised("User can only log in via localhost")
         if not KNOWN_TAGS & set(tags):
             raise NotAuthorised("Not management user")
         return Caller(name, tags, self._broker)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from mainstem.broker.administration import User
+from mainstem.broker.administration import Permission, User
 from mainstem.broker.broker import Broker
 from mainstem.protocols.management.errors import BadRequest, NotFound
 from mainstem.protocols.management.handlers.callers import ADMINISTRATOR, GUEST, MONITORING
@@ -23,6 +23,8 @@ from mainstem.protocols.management.mapping.administration import (
 from mainstem.protocols.management.mapping.listing import listing
 from mainstem.protocols.management.mapping.words import namespace_of
 from mainstem.wire.http.messages import Response
+
+GUEST_MAY_ALL = "guest may do everything in all virtual hosts, unless a user of that name is made"
 
 
 class UserPaths:
@@ -110,34 +112,45 @@ class UserPaths:
 
     # Permissions
 
+    def _permissions(self) -> list[Permission]:
+        """Those that were given; and those of `guest`, who may do everything everywhere until a user of that name is made."""
+        made = list(self._access.permissions.values())
+        if self._access.find(GUEST):
+            return made
+        return [*(Permission(GUEST, each.name, ".*", ".*", ".*") for each in self._broker.namespaces.all()), *made]
+
     def permissions(self, call: Call) -> Any:
         """All."""
         call.caller.need(MONITORING)
-        return [permission_row(permission) for permission in self._access.permissions.values()]
+        return [permission_row(permission) for permission in self._permissions()]
 
     def permissions_of_user(self, call: Call) -> Any:
         """Of one user."""
         call.caller.need(MONITORING)
-        found = self._access.permissions.values()
-        return [permission_row(permission) for permission in found if permission.user == call.steps[0]]
+        return [permission_row(permission) for permission in self._permissions() if permission.user == call.steps[0]]
 
     def permissions_of_host(self, call: Call) -> Any:
         """Of one virtual host."""
         namespace = call.caller.enter(call.steps[0])
-        found = self._access.permissions.values()
-        return [permission_row(permission) for permission in found if permission.namespace == namespace]
+        return [permission_row(permission) for permission in self._permissions() if permission.namespace == namespace]
 
     def permission(self, call: Call) -> Any:
         """Of one user in one virtual host."""
         call.caller.need(MONITORING)
-        found = self._access.permissions.get((call.steps[1], namespace_of(call.steps[0])))
-        if found is None:
-            raise NotFound("Not Found")
-        return permission_row(found)
+        wanted = (call.steps[1], namespace_of(call.steps[0]))
+        for permission in self._permissions():
+            if permission.key() == wanted:
+                return permission_row(permission)
+        raise NotFound("Not Found")
 
     async def put_permission(self, call: Call) -> Response:
         """Permit."""
         call.caller.need()
+        if self._is_about_guest(call):
+            namespace = self._broker.namespaces.get(namespace_of(call.steps[0])).name
+            if permission_from(GUEST, namespace, call.fields()) not in self._permissions():
+                raise BadRequest(GUEST_MAY_ALL)
+            return created(False)
         namespace, user = self._pair(call)
         is_new = (user, namespace) not in self._access.permissions
         await self._access.put(permission_from(user, namespace, call.fields()))
@@ -146,6 +159,8 @@ class UserPaths:
     async def delete_permission(self, call: Call) -> None:
         """Permit nothing any more."""
         call.caller.need()
+        if self._is_about_guest(call):
+            raise BadRequest(GUEST_MAY_ALL)
         found = self._access.permissions.get((call.steps[1], namespace_of(call.steps[0])))
         if found is None:
             raise NotFound("Not Found")
@@ -196,6 +211,9 @@ class UserPaths:
         if not mine:
             raise NotFound("Not Found")
         await self._access.remove(mine)
+
+    def _is_about_guest(self, call: Call) -> bool:
+        return call.steps[1] == GUEST and self._access.find(GUEST) is None
 
     def _pair(self, call: Call) -> tuple[str, str]:
         namespace = self._broker.namespaces.get(namespace_of(call.steps[0])).name
