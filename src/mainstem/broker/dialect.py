@@ -47,6 +47,8 @@ class ConsumerFacts(msgspec.Struct, frozen=True):
     needs_acknowledgement: bool
     is_exclusive: bool
     is_active: bool
+    timeout_ms: int
+    """How long a delivery may stay unacknowledged."""
     arguments: Mapping[str, Any]
 
 

@@ -21,7 +21,7 @@ class Both:
 
     def __init__(self, amqp: str, management: str) -> None:
         self._port = int(amqp.rpartition(":")[2])
-        self._management = management
+        self.management = management
 
     def connect(self, user: str = "guest", password: str = "guest", host: str = "/") -> pika.BlockingConnection:
         credentials = pika.PlainCredentials(user, password)
@@ -29,7 +29,7 @@ class Both:
 
     def ask(self, method: str, path: str, content: Any = None) -> Any:
         body = None if content is None else json.dumps(content).encode()
-        request = urllib.request.Request(f"http://{self._management}/api{path}", body, method=method)
+        request = urllib.request.Request(f"http://{self.management}/api{path}", body, method=method)
         request.add_header("authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as reply:
             answer = reply.read()
@@ -62,7 +62,11 @@ def test_clients_are_seen_and_can_be_closed(both: Both) -> None:
     assert row["client_properties"]["product"].startswith("Pika")
     (consumer,) = both.ask("GET", "/consumers")
     assert (consumer["consumer_tag"], consumer["queue"]["name"], consumer["prefetch_count"]) == ("tag", "q", 7)
-    assert both.ask("GET", "/channels")[0]["consumer_count"] == 1
+    assert consumer["consumer_timeout"] == 1_800_000
+    assert (consumer["channel_details"]["peer_host"], consumer["channel_details"]["peer_port"]) == ("127.0.0.1", 0)
+    (row_of_channel,) = both.ask("GET", "/channels")
+    assert row_of_channel["consumer_count"] == 1
+    assert row_of_channel["connection_details"] == {"name": row["name"], "peer_host": "127.0.0.1", "peer_port": 0}
     assert both.ask("GET", "/queues/%2F/q")["consumers"] == 1
     both.ask("DELETE", f"/connections/{row['name']}")
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as caught:

@@ -37,6 +37,11 @@ def is_password(password: bytes, stored: str, hashing: str) -> bool:
     return bool(wanted) and hmac.compare_digest(digest(salt + password), wanted)
 
 
+def hashing_of(stored: str) -> str:
+    """Which algorithm made a hash, by its length; the usual one, if none can have."""
+    return next((hashing for hashing in _DIGESTS if is_password_hash(stored, hashing)), SHA256)
+
+
 def is_password_hash(stored: str, hashing: str) -> bool:
     """Whether it can be one."""
     digest = _DIGESTS.get(hashing)

@@ -68,6 +68,13 @@ class MethodNotAllowed(ManagementError):
         return (("allow", ", ".join(self._allowed)),)
 
 
+class PreconditionFailed(ManagementError):
+    """Something stands against it that can be taken away."""
+
+    status = 412
+    error = "precondition_failed"
+
+
 class Unavailable(ManagementError):
     """Nothing was done; the same may succeed later."""
 

@@ -1,6 +1,8 @@
 """Users, permissions, virtual hosts, policies, parameters, definitions."""
 
 import asyncio
+import base64
+import hashlib
 from typing import Any
 
 import pytest
@@ -25,6 +27,35 @@ async def test_who_is_let_in(admin: Admin) -> None:
     assert (await admin.ask("GET", "/overview")).status == 200
     assert (await outside.ask("GET", "/overview", host="10.0.0.5")).status == 401, "one who was made, too"
     assert (await admin.ask("GET", "/overview", host="evil.example")).status == 421
+
+
+@with_admin
+async def test_a_virtual_host_may_be_protected(admin: Admin) -> None:
+    """As `rabbitmqadmin vhosts enable_deletion_protection` asks."""
+    await admin.put("/vhosts/shop", {"description": "d"})
+    assert (await admin.get("/vhosts/shop"))["protected_from_deletion"] is False
+    assert (await admin.ask("POST", "/vhosts/shop/deletion/protection")).status == 204
+    assert (await admin.ask("POST", "/vhosts/none/deletion/protection")).status == 404
+    row = await admin.get("/vhosts/shop")
+    assert row["protected_from_deletion"] is row["metadata"]["protected_from_deletion"] is True
+    assert row["description"] == "d"
+    await admin.delete("/vhosts/shop", 412)
+    await admin.put("/vhosts/shop", {"description": "still"}, 204)
+    await admin.delete("/vhosts/shop", 412)
+    definitions = await admin.get("/definitions")
+    assert [each["metadata"]["protected_from_deletion"] for each in definitions["vhosts"][1:]] == [True]
+    await admin.delete("/vhosts/shop/deletion/protection")
+    await admin.delete("/vhosts/shop")
+
+
+@with_admin
+async def test_a_hash_tells_how_it_was_made(admin: Admin) -> None:
+    """`rabbitmqadmin users declare --hashing-algorithm SHA512` sends nothing but the hash."""
+    for hashing, digest in (("sha256", hashlib.sha256), ("sha512", hashlib.sha512)):
+        stored = base64.b64encode(b"salt" + digest(b"saltsecret").digest()).decode()
+        await admin.put(f"/users/{hashing}", {"password_hash": stored, "tags": "monitoring"})
+        assert (await admin.get("/nodes", user=f"{hashing}:secret"))[0]["running"] is True
+    await admin.put("/users/none", {"password_hash": "c2hvcnQ=", "tags": ""}, 400)
 
 
 @with_admin

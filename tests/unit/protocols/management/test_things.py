@@ -124,7 +124,12 @@ async def test_the_whole_at_a_glance(admin: Admin) -> None:
         "queue_totals": {"messages": 0},
     }
     assert (await admin.get("/whoami"))["name"] == "guest"
-    assert (await admin.get("/nodes"))[0]["running"] is True
+    (node,) = await admin.get("/nodes")
+    assert node["running"] is True
+    assert node["mem_used"] > 0
+    assert node["fd_total"] > 0
+    assert await admin.get(f"/nodes/{node['name']}/memory") == {"memory": "not_available"}
+    assert (await admin.ask("GET", "/nodes/other/memory")).status == 404
     assert await admin.get("/aliveness-test/%2F") == {"status": "ok"}
     for check in (
         "alarms",

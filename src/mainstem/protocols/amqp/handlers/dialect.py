@@ -135,6 +135,7 @@ def _describe_channel(channel: Channel) -> ChannelFacts:
                 not consumer.no_ack,
                 consumer.is_exclusive,
                 consumer.is_active,
+                consumer.timeout_ms,
                 plain_table(consumer.arguments),
             )
             for consumer in channel.consumers.values()

@@ -8,10 +8,11 @@ import msgspec
 
 from mainstem.broker.administration import Namespace
 from mainstem.broker.broker import Broker
-from mainstem.protocols.management.errors import BadRequest
+from mainstem.protocols.management.errors import BadRequest, PreconditionFailed
 from mainstem.protocols.management.handlers.paths import Call, Path, created
 from mainstem.protocols.management.mapping import fields
 from mainstem.protocols.management.mapping.administration import (
+    PROTECTED,
     namespace_from,
     namespace_row,
 )
@@ -33,6 +34,8 @@ class HostPaths:
             Path("GET", "/vhosts/{}", self.get),
             Path("PUT", "/vhosts/{}", self.put),
             Path("DELETE", "/vhosts/{}", self.delete),
+            Path("POST", "/vhosts/{}/deletion/protection", self.protect),
+            Path("DELETE", "/vhosts/{}/deletion/protection", self.unprotect),
             Path("GET", "/vhost-limits", self.limits),
             Path("GET", "/vhost-limits/{}", self.limits_of),
             Path("PUT", "/vhost-limits/{}/{}", self.put_limit),
@@ -56,12 +59,29 @@ class HostPaths:
         await self._broker.namespaces.put(namespace_from(namespace, call.fields(), present))
         return created(present is None)
 
+    async def protect(self, call: Call) -> None:
+        """Nobody deletes it, until it is no longer so."""
+        await self._change_protection(call, is_protected=True)
+
+    async def unprotect(self, call: Call) -> None:
+        """It may be deleted again."""
+        await self._change_protection(call, is_protected=False)
+
+    async def _change_protection(self, call: Call, *, is_protected: bool) -> None:
+        call.caller.need()
+        namespace = self._broker.namespaces.get(call.caller.enter(call.steps[0]))
+        metadata = {**namespace.metadata, PROTECTED: is_protected}
+        await self._broker.namespaces.put(msgspec.structs.replace(namespace, metadata=metadata))
+
     async def delete(self, call: Call) -> None:
         """Remove it with all that is in it."""
         call.caller.need()
-        namespace = self._broker.namespaces.get(call.caller.enter(call.steps[0])).name
+        found = self._broker.namespaces.get(call.caller.enter(call.steps[0]))
+        namespace = found.name
         if call.steps[0] == "/":
             raise BadRequest("the default virtual host stays")
+        if found.metadata.get(PROTECTED):
+            raise PreconditionFailed(f"Refusing to delete virtual host '{call.steps[0]}' because it is protected")
         if self._broker.dialect is not None:
             for facts in self._broker.dialect.connections():
                 if facts.namespace == namespace:

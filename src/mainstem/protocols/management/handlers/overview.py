@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 from collections.abc import Sequence
+from pathlib import Path as PathOfFile
 from typing import Any, Protocol
 
 from mainstem.broker.broker import Broker
@@ -79,6 +81,7 @@ class OverviewPaths:
             Path("GET", "/cluster-name", self.cluster_name),
             Path("GET", "/nodes", self.nodes),
             Path("GET", "/nodes/{}", self.node),
+            Path("GET", "/nodes/{}/memory", self.memory),
             Path("GET", "/extensions", lambda call: []),
             Path("GET", "/feature-flags", lambda call: []),
             Path("GET", "/deprecated-features", lambda call: []),
@@ -166,6 +169,11 @@ class OverviewPaths:
             raise NotFound("Not Found")
         return one(self._node(), call.query)
 
+    def memory(self, call: Call) -> Row:
+        """By kinds of Erlang's processes and tables, of which there are none; the whole is with the node."""
+        self.node(call)
+        return {"memory": "not_available"}
+
     def _node(self) -> Row:
         sockets = sum(listener.connections for listener in self._operations.listeners)
         return {
@@ -178,6 +186,8 @@ class OverviewPaths:
             "processors": os.cpu_count() or 1,
             "sockets_used": sockets,
             "fd_used": sockets,
+            "fd_total": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            "mem_used": _resident_bytes(),
             "mem_alarm": False,
             "disk_free_alarm": self._broker.queues.outbox.is_full,
             "partitions": [],
@@ -226,6 +236,14 @@ class OverviewPaths:
         aliases = {"amqp091": "amqp", "amqp0.9.1": "amqp", "management": "http"}
         is_missing = aliases.get(wanted, wanted) not in spoken
         return _health(is_missing, "No active listener", missing=wanted, protocols=spoken)
+
+
+def _resident_bytes() -> int:
+    """Of this process; 0 where the system does not tell."""
+    try:
+        return int(PathOfFile("/proc/self/statm").read_bytes().split()[1]) * resource.getpagesize()
+    except OSError:
+        return 0
 
 
 def _health(failed: bool, reason: str, **facts: Any) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -112,7 +113,7 @@ class UserPaths:
 
     # Permissions
 
-    def _permissions(self) -> list[Permission]:
+    def _permissions(self) -> Sequence[Permission]:
         """Those that were given; and those of `guest`, who may do everything everywhere until a user of that name is made."""
         made = list(self._access.permissions.values())
         if self._access.find(GUEST):

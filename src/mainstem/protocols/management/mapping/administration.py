@@ -15,28 +15,34 @@ from mainstem.broker.administration import (
     User,
 )
 from mainstem.coordination.administration.entries import ApplyTo
-from mainstem.coordination.administration.passwords import HASHINGS, SHA256, is_password_hash
+from mainstem.coordination.administration.passwords import HASHINGS, SHA256, hashing_of, is_password_hash
 from mainstem.protocols.management.errors import BadRequest
 from mainstem.protocols.management.mapping import fields
 from mainstem.protocols.management.mapping.listing import Row
 from mainstem.protocols.management.mapping.words import host_of
 
+PROTECTED = "protected_from_deletion"
+"""What is said of a virtual host that is not to be deleted by mistake; kept among its metadata."""
+
 
 def namespace_from(namespace: str, body: Mapping[str, Any], present: Namespace | None) -> Namespace:
     """As it is to be: what is not said stays."""
     old = present or Namespace(namespace)
-    metadata = fields.table(body, "metadata")
-    described = {**metadata, **body}
+    given = fields.table(body, "metadata")
+    described = {**given, **body}
     kind = described.get("default_queue_type") or old.default_queue_kind
     if not isinstance(kind, str) or kind not in ("", "undefined", "classic", "quorum", "stream"):
         raise BadRequest(f"unknown default queue type {kind!r}")
+    metadata: Mapping[str, Any] = given or old.metadata
+    if PROTECTED in described:
+        metadata = {**metadata, PROTECTED: fields.flag(described, PROTECTED)}
     return Namespace(
         namespace,
         fields.text(described, "description", old.description),
         fields.tags(described) if "tags" in described else old.tags,
         "" if kind == "undefined" else kind,
         old.limits,
-        metadata or old.metadata,
+        metadata,
     )
 
 
@@ -48,7 +54,9 @@ def namespace_row(namespace: Namespace) -> Row:
         "description": namespace.description,
         "tags": list(namespace.tags),
         "default_queue_type": kind,
+        PROTECTED: namespace.metadata.get(PROTECTED, False),
         "metadata": {
+            PROTECTED: False,
             **namespace.metadata,
             "description": namespace.description,
             "tags": list(namespace.tags),
@@ -61,7 +69,7 @@ def namespace_row(namespace: Namespace) -> Row:
 
 def user_from(name: str, body: Mapping[str, Any], access: Access) -> User:
     """A user with a password, a hash of one, or none. Raises BadRequest."""
-    hashing = fields.text(body, "hashing_algorithm", SHA256)
+    hashing = fields.text(body, "hashing_algorithm", hashing_of(fields.text(body, "password_hash", "")))
     if hashing not in HASHINGS:
         raise BadRequest(f"unknown hashing algorithm {hashing!r}")
     if body.get("password"):

@@ -15,6 +15,8 @@ from mainstem.protocols.management.mapping.listing import Row
 from mainstem.protocols.management.mapping.words import host_of
 
 NODE = "mainstem@localhost"
+PEER_PORT_UNKNOWN = 0
+"""Sessions are told from which host somebody comes; tools want a port besides."""
 
 
 def queue_row(queue: Queue, broker: Broker) -> Row:
@@ -115,6 +117,7 @@ def connection_row(connection: ConnectionFacts) -> Row:
         "user": connection.user,
         "user_who_performed_action": connection.user,
         "peer_host": connection.peer_host,
+        "peer_port": PEER_PORT_UNKNOWN,
         "protocol": "AMQP 0-9-1",
         "type": "network",
         "state": "running",
@@ -141,7 +144,11 @@ def channel_row(connection: ConnectionFacts, channel: ChannelFacts) -> Row:
         "messages_unconfirmed": channel.unconfirmed,
         "prefetch_count": channel.prefetch,
         "global_prefetch_count": channel.prefetch_all,
-        "connection_details": {"name": connection.name},
+        "connection_details": {
+            "name": connection.name,
+            "peer_host": connection.peer_host,
+            "peer_port": PEER_PORT_UNKNOWN,
+        },
     }
 
 
@@ -156,12 +163,15 @@ def consumer_row(connection: ConnectionFacts, channel: ChannelFacts, consumer: C
             "connection_name": connection.name,
             "node": NODE,
             "user": connection.user,
+            "peer_host": connection.peer_host,
+            "peer_port": PEER_PORT_UNKNOWN,
         },
         "ack_required": consumer.needs_acknowledgement,
         "exclusive": consumer.is_exclusive,
         "active": consumer.is_active,
         "activity_status": "up" if consumer.is_active else "waiting",
         "prefetch_count": consumer.prefetch,
+        "consumer_timeout": consumer.timeout_ms,
         "arguments": dict(consumer.arguments),
     }
 
