@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from mainstem.broker.queues.queue import Queue
     from mainstem.coordination.queue.message import Message
 
+ROOM_BYTES_MAX = 8 << 20
+"""What one consumer is given in one turn, but for a single message that is larger."""
+
 
 class Consumer(Protocol):
     """What an adapter attaches to a queue."""
@@ -32,6 +35,11 @@ class Consumer(Protocol):
 
     def activated(self, is_active: bool) -> None:
         """Of a queue that serves one consumer at a time: it is your turn, until you are detached."""
+
+
+def bytes_of(consumer: Consumer) -> int:
+    """How many bytes it may be given in one turn."""
+    return ROOM_BYTES_MAX if consumer.room_bytes < 0 else min(consumer.room_bytes, ROOM_BYTES_MAX)
 
 
 class Rota:

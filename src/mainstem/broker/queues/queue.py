@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from mainstem.broker.queues.consumers import Consumer, Rota
-from mainstem.broker.queues.keyed import KeyedDealing
+from mainstem.broker.queues.consumers import Consumer, Rota, bytes_of
+from mainstem.broker.queues.dealing import KeyedDealing, SelectiveDealing, Wants
 from mainstem.broker.queues.leases import Leases
-from mainstem.broker.queues.selecting import SelectiveDealing, Wants
 from mainstem.broker.queues.urgency import URGENT_FROM, take_by_turns
 from mainstem.coordination.errors import QueueBusy
 from mainstem.coordination.partitioning import partition_of
@@ -30,8 +29,6 @@ WINDOW_MESSAGES_IDLE = 256
 """The same of a queue without consumers."""
 WINDOW_MESSAGES_LOW = 1_024
 """A window with fewer is filled up."""
-ROOM_BYTES_MAX = 8 << 20
-"""What one consumer is given in one turn, but for a single message that is larger."""
 TAKEN, REFUSED, HOLD = 0, 1, 2
 NO_LIMIT = 1 << 62
 
@@ -40,13 +37,12 @@ class Queue:
     """One queue. Made by `Queues`."""
 
     __slots__ = (
+        "_dealing",
         "_expired",
         "_getters",
         "_home",
         "_is_dispatching",
-        "_keyed",
         "_leases",
-        "_selective",
         "_turn",
         "acknowledged",
         "consumers",
@@ -135,9 +131,8 @@ class Queue:
         self._expired: list[Message] = []
         self.readers: dict[Consumer, StreamReader] | None = {} if properties.kind == "stream" else None
         """Of a stream: how far each consumer is."""
-        self._keyed = KeyedDealing() if properties.ordering == "key" else None
-        self._selective: SelectiveDealing | None = None
-        """While a consumer does not want all messages."""
+        self._dealing: KeyedDealing | SelectiveDealing | None = KeyedDealing() if properties.ordering == "key" else None
+        """Where not every message is for every consumer: by key, or while a consumer does not want all."""
         self._leases = None if properties.lease_ms is None else Leases(home, self, properties.lease_ms)
 
         self._apply(home.rules_for(namespace, name, properties))
@@ -274,14 +269,15 @@ class Queue:
 
     def attach(self, consumer: Consumer, wants: Wants | None = None) -> None:
         """Begin to serve, with all messages or those that it wants; not before the end of this turn. Raises QueueBusy."""
-        assert wants is None or (self._keyed is None and self.readers is None), "these have an order to keep"
+        has_order = self.readers is not None or isinstance(self._dealing, KeyedDealing)
+        assert wants is None or not has_order, "these have an order to keep"
         if self.properties.ordering == "exclusive" and self.consumers.all:
             raise QueueBusy(f"queue {self.name} serves one consumer alone")
         self.consumers.add(consumer)
         if wants is not None:
-            if self._selective is None:
-                self._selective = SelectiveDealing()
-            self._selective.wants[consumer] = wants
+            dealing = self._dealing = self._dealing or SelectiveDealing()
+            assert isinstance(dealing, SelectiveDealing)
+            dealing.wants[consumer] = wants
         self.had_consumers = True
         self.open()
         if self.readers is not None:
@@ -296,9 +292,10 @@ class Queue:
             reader = self.readers.pop(consumer, None)
             if reader is not None:
                 reader.is_gone = True
-        if self._selective is not None and consumer in self._selective.wants:
-            del self._selective.wants[consumer]
-            self._selective = self._selective if self._selective.wants else None
+        dealing = self._dealing
+        if isinstance(dealing, SelectiveDealing) and consumer in dealing.wants:
+            del dealing.wants[consumer]
+            self._dealing = dealing if dealing.wants else None
         if self.consumers.remove(consumer):
             self.used_ms = self._home.now_ms()
             if not self.consumers.all:
@@ -382,13 +379,11 @@ class Queue:
 
     def _serve(self, able: Sequence[Consumer]) -> bool:
         """One round; answers whether anything was given out."""
-        if self._keyed is not None:
-            return self._keyed.deal(self, able)
-        if self._selective is not None:
-            return self._selective.deal(self, able)
+        if self._dealing is not None:
+            return self._dealing.deal(self, able)
         if len(able) == 1:
             consumer = able[0]
-            taken = self._take(consumer.room, _bytes_of(consumer))
+            taken = self._take(consumer.room, bytes_of(consumer))
             if not taken:
                 return False
             self.delivered += len(taken)
@@ -397,7 +392,7 @@ class Queue:
         # As many to each as the one with the least room may have, one by one in turn; for the others there is another round.
         count = len(able)
         taken = self._take(
-            count * min([consumer.room for consumer in able]), min([_bytes_of(consumer) for consumer in able])
+            count * min([consumer.room for consumer in able]), min([bytes_of(consumer) for consumer in able])
         )
         self.consumers.served(len(taken))
         self.delivered += len(taken)
@@ -410,17 +405,10 @@ class Queue:
         if self.is_plain:
             return self._take_from(self.lanes[0], count, size)
         taken: list[Message] = []
-        lanes: Iterable[QueueLane]
-        if self.properties.priority_max:
-            lanes = reversed(self.lanes)
-        elif self.has_levels and len(self.lanes) > 1:
+        if self.has_levels and not self.properties.priority_max and len(self.lanes) > 1:
             taken, self._turn = take_by_turns(self.lanes, self._turn, count, size, self._take_from)
             return taken
-        else:
-            turn = self._turn % len(self.lanes)
-            lanes = self.lanes[turn:] + self.lanes[:turn]
-            self._turn += 1
-        for lane in lanes:
+        for lane in self.lanes_in_turn():
             if lane.ready:
                 some = self._take_from(lane, count - len(taken), size)
                 taken += some
@@ -430,6 +418,14 @@ class Queue:
             if lane.is_behind and self.properties.priority_max:
                 break  # What is more urgent is read first.
         return taken
+
+    def lanes_in_turn(self) -> list[QueueLane]:
+        """The most urgent first, where lanes are levels; else each is the first in turn."""
+        if self.has_levels or len(self.lanes) < 2:
+            return self.lanes[::-1]
+        turn = self._turn % len(self.lanes)
+        self._turn += 1
+        return self.lanes[turn:] + self.lanes[:turn]
 
     def _take_from(self, lane: QueueLane, count: int, size: int) -> list[Message]:
         ready = lane.ready
@@ -517,7 +513,3 @@ class Queue:
         self._let_go_expired()
         if self.is_over():
             self.refill()
-
-
-def _bytes_of(consumer: Consumer) -> int:
-    return ROOM_BYTES_MAX if consumer.room_bytes < 0 else min(consumer.room_bytes, ROOM_BYTES_MAX)

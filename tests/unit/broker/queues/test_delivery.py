@@ -3,7 +3,7 @@
 import pytest
 
 from mainstem.broker.errors import QueueBusy
-from mainstem.broker.queues import Queue, QueueProperties
+from mainstem.broker.queues import Message, Queue, QueueProperties
 from tests.unit.broker.queues.queue_world import NO_HEADERS, Holder, World
 
 
@@ -264,3 +264,23 @@ def test_a_selective_consumer_looks_only_so_far_and_loses_nothing(world: World) 
     assert holder.values() == [b"wanted"]
     queue.detach(holder)
     assert len(rest.held) + queue.ready_count == 2_000
+
+
+@pytest.mark.parametrize("how", ["by key", "by choice"])
+def test_bytes_are_limited_where_every_message_is_looked_at(world: World, how: str) -> None:
+    class Narrow(Holder):
+        def deliver(self, queue: Queue, messages: list[Message]) -> None:
+            assert sum(len(message.value) for message in messages[:-1]) < self.room_bytes
+            super().deliver(queue, messages)
+            self.room_bytes = max(self.room_bytes - sum(len(message.value) for message in messages), 0)
+
+    queue, holder = declared(world, ordering="key" if how == "by key" else "shared"), Narrow()
+    holder.room_bytes = 250
+    queue.attach(holder, None if how == "by key" else lambda message: True)
+    world.put(queue, *([bytes(100)] * 5))
+    world.quiet()
+    assert len(holder.held) == 3
+    holder.room_bytes = 100
+    queue.wake()
+    world.quiet()
+    assert (len(holder.held), queue.ready_count) == (4, 1)
