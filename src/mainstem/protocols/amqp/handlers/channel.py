@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-import logging
-from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mainstem.broker.queues import Message
-from mainstem.model.errors import MainstemError, StorageFull
 from mainstem.protocols.amqp.codec.framing import METHOD, encode_content, encode_frame
-from mainstem.protocols.amqp.codec.methods import BY_NAME, Method, encode_method
-from mainstem.protocols.amqp.errors import AmqpError, ChannelError, ConnectionError_, fail
-from mainstem.protocols.amqp.handlers import basic, exchanges, queues, transactions
+from mainstem.protocols.amqp.codec.methods import Method, encode_method
+from mainstem.protocols.amqp.errors import AmqpError, ChannelError
+from mainstem.protocols.amqp.handlers.calls import call, id_of
+from mainstem.protocols.amqp.handlers.delivery_times import DeliveryTimes, timed_out
 from mainstem.protocols.amqp.handlers.plans import Plan
 from mainstem.protocols.amqp.handlers.publishing import Publisher
 from mainstem.protocols.amqp.handlers.unacknowledged import Unacknowledged, shares
@@ -23,9 +19,6 @@ if TYPE_CHECKING:
     from mainstem.protocols.amqp.handlers.connection import Connection
     from mainstem.protocols.amqp.handlers.consumers import ChannelConsumer
 
-log = logging.getLogger(__name__)
-
-Handler: TypeAlias = "Callable[[Channel, Method], Coroutine[Any, Any, None] | None]"
 Verdict: TypeAlias = tuple[str, list[int], list[Message]]
 """What is to be done with deliveries, and their tags."""
 
@@ -33,17 +26,7 @@ REPLIES_BYTES_MAX = 8 << 20
 """Direct replies that may wait to be sent; more are dropped, as they are when nobody listens."""
 OUTPUT_BYTES_MAX = 256 << 10
 
-LOOKS_AT_MESSAGES = frozenset({"basic.get", "basic.consume", "queue.declare", "queue.purge", "queue.delete"})
-HANDLERS: dict[str, Handler] = {
-    **exchanges.METHODS,
-    **queues.METHODS,
-    **basic.METHODS,
-    **transactions.METHODS,
-}
-_IDS = {name: f"{signature.class_id:04x}{signature.method_id:04x}" for name, signature in BY_NAME.items()}
-PUBLISH, ACK, REJECT, NACK = (
-    bytes.fromhex(_IDS[name]) for name in ("basic.publish", "basic.ack", "basic.reject", "basic.nack")
-)
+PUBLISH, ACK, REJECT, NACK = map(id_of, ("basic.publish", "basic.ack", "basic.reject", "basic.nack"))
 
 
 class Getter:
@@ -80,8 +63,7 @@ class Channel:
         self._settled: list[Message] = []
         self._relieved: dict[ChannelConsumer, None] = {}
         self.is_touched = False
-        self._deliveries: deque[tuple[int, float]] = deque()
-        """Since when: the first tag of a run, and its time."""
+        self._times = DeliveryTimes()
 
     # Frames (codec.framing.ChannelPort) ------------------------------------------------------------------------------
 
@@ -182,7 +164,7 @@ class Channel:
     def delivered(self, consumer: ChannelConsumer, count: int) -> None:
         """So many deliveries wait for their acknowledgement."""
         self.outstanding += count
-        self._deliveries.append((self.next_tag - count, self.connection.now))
+        self._times.add(self.next_tag - count, self.connection.now)
         if self.prefetch_all:
             for other in self.consumers.values():
                 if other is not consumer:
@@ -231,78 +213,21 @@ class Channel:
 
     def time_passed(self, now: float) -> None:
         """Close the channel when a delivery was not acknowledged in time."""
-        runs = self._deliveries
         oldest = self.unacked.oldest()
-        if not oldest:
-            runs.clear()
-            return
-        while len(runs) > 1 and runs[1][0] <= oldest:
-            runs.popleft()
-        if not runs:
-            return
-        holder: Any = self.unacked[oldest].holder
-        timeout_ms = (
-            self.connection.session.settings.consumer_timeout_ms if isinstance(holder, Getter) else holder.timeout_ms
-        )
-        if runs[0][1] == 0.0:
-            runs[0] = (runs[0][0], now)
-        elif timeout_ms and (now - runs[0][1]) * 1000 > timeout_ms:
-            self.fail(
-                ChannelError(
-                    406,
-                    f"delivery acknowledgement on channel {self.number} timed out. Timeout value used: {timeout_ms} ms. "
-                    "This timeout value can be configured, see consumers doc guide to learn more",
-                ),
-                b"",
-            )
+        seconds = self._times.waiting(oldest, now)
+        if seconds:
+            holder: Any = self.unacked[oldest].holder
+            settings = self.connection.session.settings
+            timeout_ms = settings.consumer_timeout_ms if isinstance(holder, Getter) else holder.timeout_ms
+            if timeout_ms and seconds * 1000 > timeout_ms:
+                self.fail(timed_out(self.number, timeout_ms), b"")
 
     # Methods ---------------------------------------------------------------------------------------------------------
 
     def method_received(self, method: Method) -> None:
-        """Deal with a method; what takes longer holds the session. Raises AmqpError."""
+        """Deal with a method. Raises AmqpError."""
         self.connection.pass_ended()
-        name = method.name
-        handler = HANDLERS.get(name)
-        if handler is None:
-            if name in ("basic.ack", "basic.nack", "basic.reject"):
-                fail(501, f"cannot decode {name}")
-            fail(503, "unimplemented method")
-        work = self._later(handler, method) if self._is_to_wait(name) else handler(self, method)
-        if inspect.iscoroutine(work):
-            self.connection.session.hold()
-            self.connection.owed += 1
-            self.connection.node.spawn(self._finish(work, method))
-
-    def _is_to_wait(self, name: str) -> bool:
-        """Whether the method looks at queues to which this connection has published something that is not there yet."""
-        return name in LOOKS_AT_MESSAGES and self.connection.session.in_flight_bytes > 0
-
-    async def _later(self, handler: Handler, method: Method) -> None:
-        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.connection.when_durable(lambda: stored.set_result(None))
-        await stored
-        work = handler(self, method)
-        if work is not None:
-            await work
-
-    async def _finish(self, work: Coroutine[Any, Any, None], method: Method) -> None:
-        session = self.connection.session
-        payload = bytes.fromhex(_IDS[method.name])
-        try:
-            await work
-        except AmqpError as error:
-            self.fail(error, payload)
-        except StorageFull as error:
-            self.fail(ConnectionError_(506, f"the disk is full: {error}"), payload)
-        except MainstemError as error:
-            self.fail(ConnectionError_(541, str(error)), payload)
-        except Exception:
-            # Ours, met by this method: it costs its connection, not the broker.
-            log.exception("%s failed; its connection is closed", method.name)
-            self.fail(ConnectionError_(541, "unexpected error"), payload)
-        finally:
-            self.connection.owed -= 1
-            session.release()
+        call(self, method)
 
     def reply(self, name: str, **arguments: Any) -> None:
         """Send a method on this channel."""

@@ -1,0 +1,42 @@
+"""How long deliveries of a channel have waited for their acknowledgement."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from mainstem.protocols.amqp.errors import ChannelError
+
+
+class DeliveryTimes:
+    """A time for each run of deliveries, not for each delivery."""
+
+    def __init__(self) -> None:
+        self._runs: deque[tuple[int, float]] = deque()
+        """The first tag of each, and when it was delivered."""
+
+    def add(self, first_tag: int, now: float) -> None:
+        """A run was delivered; at 0 o'clock: it will be known at the next question."""
+        self._runs.append((first_tag, now))
+
+    def waiting(self, oldest: int, now: float) -> float:
+        """For how many seconds the oldest delivery that is left has waited; tag 0: there is none."""
+        runs = self._runs
+        if not oldest:
+            runs.clear()
+            return 0.0
+        while len(runs) > 1 and runs[1][0] <= oldest:
+            runs.popleft()
+        if not runs:
+            return 0.0
+        if runs[0][1] == 0.0:
+            runs[0] = (runs[0][0], now)
+        return now - runs[0][1]
+
+
+def timed_out(channel: int, timeout_ms: int) -> ChannelError:
+    """What the client is told then, in RabbitMQ's words."""
+    return ChannelError(
+        406,
+        f"delivery acknowledgement on channel {channel} timed out. Timeout value used: {timeout_ms} ms. "
+        "This timeout value can be configured, see consumers doc guide to learn more",
+    )
