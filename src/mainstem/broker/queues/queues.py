@@ -16,6 +16,7 @@ from mainstem.broker.clock import Clock
 from mainstem.broker.queues.consumers import Consumer
 from mainstem.broker.queues.dead_lettering import DeadLettering, Envelopes
 from mainstem.broker.queues.declaring import Declaring
+from mainstem.broker.queues.ending import Ending
 from mainstem.broker.queues.outbox import WINDOW_BYTES_MAX, Outbox
 from mainstem.broker.queues.queue import Queue, QueueLane
 from mainstem.broker.queues.reading import Reader
@@ -36,6 +37,7 @@ from mainstem.storage.contract import ConfigureLog, Edge, Engine, LogChange, Log
 if TYPE_CHECKING:
     from mainstem.broker.routes import Routes
     from mainstem.broker.topics import Topics
+    from mainstem.coordination.catalog import Topic
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +86,8 @@ class Queues:
         self._dead = DeadLettering(self, routes)
         self._settling = Settling(self, self.outbox, self.upkeep, self._dead)
         self._stored = StoredQueues(self)
-        self._declaring = Declaring(self, engine, topics, routes, self._stored)
+        self._declaring = Declaring(self, engine, topics, self._stored)
+        self._ending = Ending(self, engine, topics, routes, self._stored)
         self._rewinding = Rewinding(self, engine)
         self._urgent = UrgentLanes(self, engine, topics)
         self.make_urgent_lane = self._urgent.make
@@ -93,8 +96,8 @@ class Queues:
         self.reject: Callable[..., None] = self._settling.reject
         self.letters_of = self._dead.letters
         self.declare = self._declaring.declare
-        self.delete = self._declaring.delete
-        self.purge = self._declaring.purge
+        self.delete = self._ending.delete
+        self.purge = self._ending.purge
         self.seek = self._rewinding.seek
         self.redeliver = self._rewinding.redeliver
 
@@ -102,7 +105,7 @@ class Queues:
         """Take in what is stored; let go of what was not to outlast the last run."""
         entries = (await self._engine.load(SCOPE)).entries
         gone = self._stored.load(entries)
-        await self._declaring.let_go(gone)
+        await self._ending.let_go(gone)
         await self._urgent.show(queue for queues in self._named.values() for queue in queues.values())
 
     async def close(self) -> None:
@@ -123,6 +126,10 @@ class Queues:
     def all(self, namespace: str) -> Iterable[Queue]:
         """The queues of a namespace."""
         return list(self._named.get(namespace, {}).values())
+
+    def of_topic(self, topic: Topic) -> Queue | None:
+        """The queue that is seen as this topic."""
+        return next((queue for queue in self.all(topic.namespace) if queue.topic_name == topic.name), None)
 
     def of_log(self, number: int) -> Queue | None:
         """The queue that has this log open."""
@@ -297,7 +304,7 @@ class Queues:
     def unused(self, queue: Queue) -> None:
         """The last consumer has gone."""
         if queue.properties.auto_delete and queue.had_consumers and not queue.is_gone:
-            self._declaring.delete_unused(queue)
+            self._ending.delete_unused(queue)
         self.watch_idle(queue)
 
     def watch_idle(self, queue: Queue) -> None:
@@ -309,7 +316,7 @@ class Queues:
         if queue.consumers.all:
             return
         if due_ms <= self.now_ms():
-            self._declaring.delete_unused(queue)
+            self._ending.delete_unused(queue)
         else:
             self.upkeep.at(due_ms, (queue, "idle"), functools.partial(self.watch_idle, queue))
 
