@@ -333,3 +333,11 @@ def test_a_selector_chooses_by_headers_and_properties(broker: Broker, channel: B
             with pytest.raises(ChannelClosedByBroker, match="invalid arg 'x-mainstem-selector'") as caught:
                 other.basic_consume(name, lambda *_: None, arguments={"x-mainstem-selector": wrong})
             assert caught.value.reply_code == 406
+
+
+def test_a_queue_with_one_active_consumer_has_no_exclusive_ones(channel: BlockingChannel, name: str) -> None:
+    channel.queue_declare(name, arguments={"x-single-active-consumer": True})
+    with pytest.raises(ChannelClosedByBroker) as error:
+        channel.basic_consume(name, print, exclusive=True)
+    assert error.value.reply_code == 403
+    assert error.value.reply_text == f"ACCESS_REFUSED - queue '{name}' in vhost '/' in exclusive use"

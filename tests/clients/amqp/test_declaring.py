@@ -37,6 +37,10 @@ def test_a_queue_is_declared_again_with_the_same_properties_only(broker: Broker,
             f"'x-message-ttl' {here}: received none but current is the value '60000' of type 'signedint'",
         ),
         (
+            {"durable": True},
+            f"'x-message-ttl' {here}: received none but current is the value '60000' of type 'signedint'",
+        ),
+        (
             {"durable": True, "arguments": arguments | {"x-queue-type": "quorum"}},
             f"'x-queue-type' {here}: received the value 'quorum' of type 'longstr' but current is none",
         ),
@@ -86,6 +90,30 @@ def test_arguments_that_cannot_be_are_refused(
         channel.queue_declare(name, durable=True, arguments=arguments)
     text = wrong.format(f"queue '{name}' in vhost '/'")
     assert closed(error) == (406, f"PRECONDITION_FAILED - {text}")
+
+
+@pytest.mark.parametrize("kind", ["quorum", "stream"])
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ({"durable": False}, "non-durable"),
+        ({"durable": True, "exclusive": True}, "exclusive-owner"),
+        ({"durable": True, "auto_delete": True}, "auto-delete"),
+    ],
+)
+def test_some_kinds_of_queues_are_made_to_last(
+    channel: BlockingChannel, name: str, kind: str, options: dict[str, Any], wrong: str
+) -> None:
+    with pytest.raises(ChannelClosedByBroker) as error:
+        channel.queue_declare(name, **options, arguments={"x-queue-type": kind})
+    assert closed(error) == (406, f"PRECONDITION_FAILED - invalid property '{wrong}' for queue '{name}' in vhost '/'")
+
+
+def test_an_exchange_of_an_unknown_type_cannot_be_declared_again_either(channel: BlockingChannel, name: str) -> None:
+    channel.exchange_declare(name, "topic")
+    with pytest.raises(ChannelClosedByBroker) as error:
+        channel.exchange_declare(name, "funny")
+    assert closed(error) == (406, "PRECONDITION_FAILED - invalid exchange type 'funny'")
 
 
 def test_unknown_arguments_are_kept_without_effect(channel: BlockingChannel, name: str) -> None:

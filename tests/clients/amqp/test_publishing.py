@@ -119,11 +119,11 @@ def test_properties_that_cannot_be_close_the_channel(
 def test_further_keys_are_told_and_blind_ones_are_not(channel: BlockingChannel, name: str) -> None:
     for suffix in ("", "-cc", "-bcc"):
         channel.queue_declare(name + suffix)
-    headers = {"CC": [f"{name}-cc"], "BCC": [f"{name}-bcc"]}
+    headers = {"CC": [f"{name}-cc", 5], "BCC": [f"{name}-bcc"]}
     channel.basic_publish("", name, b"x", pika.BasicProperties(headers=headers))
     for suffix in ("", "-cc", "-bcc"):
         method, properties, _ = channel.basic_get(name + suffix, auto_ack=True)
-        assert properties.headers == {"CC": [f"{name}-cc"]}
+        assert properties.headers == {"CC": [f"{name}-cc", 5]}
         assert method.routing_key == name
 
 
@@ -266,3 +266,13 @@ def test_a_new_binding_counts_at_once(channel: BlockingChannel, name: str) -> No
             channel.queue_unbind(name, "amq.topic", f"{name}.*")
         channel.basic_publish("amq.topic", f"{name}.x", b"x")
     assert depth(channel, name) == 0
+
+
+@pytest.mark.parametrize("header", ["CC", "BCC"])
+def test_further_routing_keys_are_a_list(channel: BlockingChannel, name: str, header: str) -> None:
+    channel.queue_declare(name)
+    channel.basic_publish("", name, b"", pika.BasicProperties(headers={header: "one"}))
+    with pytest.raises(ChannelClosedByBroker) as error:
+        channel.queue_declare(name, passive=True)
+    text = f'PRECONDITION_FAILED - invalid message: {{unacceptable_type_in_header,"{header}",longstr}}'
+    assert (error.value.reply_code, error.value.reply_text) == (406, text)

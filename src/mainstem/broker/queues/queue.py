@@ -41,6 +41,7 @@ class Queue:
         "_expired",
         "_getters",
         "_home",
+        "_is_arriving",
         "_is_dispatching",
         "_leases",
         "_turn",
@@ -127,6 +128,8 @@ class Queue:
         self.used_ms = home.now_ms()
         self._turn = 0
         self._is_dispatching = False
+        self._is_arriving = False
+        """Whether something has come just now: what does not wait is given out only then."""
         self._getters: list[Callable[[Message | None], None]] = []
         self._expired: list[Message] = []
         self.readers: dict[Consumer, StreamReader] | None = {} if properties.kind == "stream" else None
@@ -350,6 +353,14 @@ class Queue:
 
     # Giving out
 
+    def dispatch_arrivals(self) -> None:
+        """Give out what can be, with what does not wait."""
+        self._is_arriving = True
+        try:
+            self.dispatch()
+        finally:
+            self._is_arriving = False
+
     def dispatch(self) -> None:
         """Give out what can be."""
         if self._is_dispatching or self.is_gone:
@@ -435,6 +446,11 @@ class Queue:
                 count = min(count, sum([message.offset < lane.reserved for message in ready]))
         now_ms = self._home.now_ms() if self.may_expire else 0
         taken = lane.take(count, size, now_ms, self._expired)
+        if self.may_expire and not self._is_arriving:
+            while late := [message for message in taken if message.expires_ms == AT_ONCE]:
+                self._expired += late
+                taken = [message for message in taken if message.expires_ms != AT_ONCE]
+                taken = taken or lane.take(count, size, now_ms, self._expired)
         if self._leases is not None:
             self._leases.begin(taken)
         return taken

@@ -279,7 +279,7 @@ class Queues:
         """There are more messages than before: keep the limits, and give them out."""
         try:
             if just_now and queue.may_expire:
-                queue.dispatch()  # first, for those that do not wait
+                queue.dispatch_arrivals()
             self._look_after(queue)
         except Exception:
             # A consumer's bug must not keep other queues from theirs.

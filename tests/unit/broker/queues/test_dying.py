@@ -128,6 +128,25 @@ def test_expired_messages_are_not_given_out_after_a_restart(world: World) -> Non
     assert holder.values() == [b"for good"]
 
 
+def test_what_does_not_wait_is_given_to_nobody_later(world: World) -> None:
+    """Nor if it stood behind something that does."""
+    queue = declared(world)
+    world.put(queue, b"first")
+    for number in range(3):
+        world.queues.outbox.put([queue], encode_headers([("mainstem-ttl", b"0")]), b"now %d" % number, ttl_ms=0)
+    world.put(queue, b"last")
+    world.quiet()
+    holder = Holder(room=1)
+    queue.attach(holder)
+    world.quiet()
+    assert holder.values() == [b"first"]
+    world.queues.settle(holder.let_go())
+    queue.wake()
+    world.quiet()
+    assert holder.values() == [b"last"]
+    assert queue.ready_count == 0
+
+
 def test_what_does_not_wait_is_given_to_who_has_room_or_to_nobody(world: World) -> None:
     queue, holder = declared(world, message_ttl_ms=0), Holder(room=1)
     queue.attach(holder)

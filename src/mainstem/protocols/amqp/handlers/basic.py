@@ -89,6 +89,8 @@ def _attach(channel: Channel, queue: Queue, tag: str, method: Method) -> None:
     words = queue_words(queue.name, channel.connection.host)
     arguments: Table = method["arguments"]
     check_arguments(arguments, words, kind, CONSUMER_KNOWN[kind], CONSUMER_ANYWHERE)
+    if kind == "classic" and queue.properties.single_active and method["exclusive"]:
+        access_refused(f"{words} in exclusive use")
     if kind != "classic" and channel.prefetch_all:
         not_implemented(f"{words} does not support global qos")
     make: type[ChannelConsumer] = ChannelConsumer

@@ -12,9 +12,9 @@ from mainstem.broker.errors import (
     InvalidExchangeArgument,
     ReservedExchange,
     UnknownExchange,
-    UnknownExchangeKind,
 )
 from mainstem.broker.routes import Destination, DestinationKind, Exchange, NewExchange
+from mainstem.coordination.routes.exchange import KINDS
 from mainstem.protocols.amqp.codec.methods import Method
 from mainstem.protocols.amqp.errors import access_refused, not_found, precondition_failed
 from mainstem.protocols.amqp.handlers.permissions import check_exchange, check_key
@@ -58,13 +58,13 @@ async def declare(channel: Channel, method: Method) -> None:
             internal=method["internal"],
             arguments=plain_table(method["arguments"]),
         )
+        if wish.kind not in KINDS:
+            precondition_failed(f"invalid exchange type '{wish.kind}'")
         known = connection.router.find(name)
         if known is not None:
             _check_equivalent(known, wish, words)
         try:
             await connection.router.declare_exchange(wish)
-        except UnknownExchangeKind:
-            precondition_failed(f"invalid exchange type '{wish.kind}'")
         except ExchangeDiffers as difference:
             precondition_failed(inequivalent(difference.field, words, difference.wanted, difference.present))
         except ReservedExchange:

@@ -187,8 +187,8 @@ def _take_properties(channel: Channel, plan: Plan, decoded: Properties) -> bool:
     if headers:
         for name in ("CC", "BCC"):
             field = headers.get(name)
-            if field is not None and (field.type != "array" or any(entry.type != "longstr" for entry in field.value)):
-                precondition_failed(f'invalid message: {{unacceptable_type_in_header,<<"{name}">>}}')
+            if field is not None and field.type != "array":
+                precondition_failed(f'invalid message: {{unacceptable_type_in_header,"{name}",{field.type}}}')
             plan.routing_keys += tuple(further_keys(headers, name))
         if KEY_HEADER in headers:
             plan.key = readable(headers[KEY_HEADER])
