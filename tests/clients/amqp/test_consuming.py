@@ -341,3 +341,13 @@ def test_a_queue_with_one_active_consumer_has_no_exclusive_ones(channel: Blockin
         channel.basic_consume(name, print, exclusive=True)
     assert error.value.reply_code == 403
     assert error.value.reply_text == f"ACCESS_REFUSED - queue '{name}' in vhost '/' in exclusive use"
+
+
+def test_consumers_of_a_stream_are_not_in_each_others_way(channel: BlockingChannel, name: str) -> None:
+    channel.queue_declare(name, durable=True, arguments={"x-queue-type": "stream"})
+    fill(channel, name, 1)
+    channel.basic_qos(prefetch_count=1)
+    for _ in range(2):
+        inbox = Inbox(channel, name, exclusive=True, arguments={"x-stream-offset": "first"})
+        inbox.wait(1)
+        assert inbox.bodies == [b"0"]

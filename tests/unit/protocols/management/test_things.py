@@ -150,6 +150,16 @@ async def test_the_whole_at_a_glance(admin: Admin) -> None:
 
 
 @with_admin
+async def test_what_would_be_replicated_is_on_the_one_node(admin: Admin) -> None:
+    for kind in ("quorum", "stream"):
+        await admin.put(f"{Q}/{kind}", {"arguments": {"x-queue-type": kind}})
+        row = await admin.get(f"{Q}/{kind}")
+        assert row["members"] == row["online"] == [row["leader"]] == [row["node"]]
+    await admin.put(f"{Q}/classic", {})
+    assert "members" not in await admin.get(f"{Q}/classic")
+
+
+@with_admin
 async def test_counts_of_what_came_and_went(admin: Admin) -> None:
     await admin.put(f"{Q}/q", {})
     await admin.put(f"{Q}/unused", {})

@@ -107,7 +107,7 @@ def _attach(channel: Channel, queue: Queue, tag: str, method: Method) -> None:
         tag,
         prefetch=channel.prefetch,
         no_ack=method["no_ack"],
-        exclusive=method["exclusive"],
+        exclusive=method["exclusive"] and kind != "stream",  # its consumers take nothing from each other
         priority=0 if priority is None else priority.value,
         arguments=arguments,
         timeout_ms=_timeout_ms(channel, queue, arguments),

@@ -44,6 +44,7 @@ def queue_row(queue: Queue, broker: Broker) -> Row:
         "consumer_utilisation": 1.0 if queue.consumer_count and not ready else 0.0,
         "single_active_consumer_tag": None,
         "exclusive_consumer_tag": None,
+        **({} if properties.kind == "classic" else {"leader": NODE, "members": [NODE], "online": [NODE]}),
         **_policy_columns(broker.policies, queue.namespace, queue.name, KIND_OF_QUEUE[properties.kind]),
     }
 
