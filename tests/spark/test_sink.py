@@ -1,9 +1,11 @@
 """Tables and streams written to topics: whole or not at all, once, and with a sentence where it cannot be."""
 
 import json
+import math
 import shutil
+import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +134,8 @@ def test_a_topic_is_created_where_the_broker_does_so(spark: SparkSession, served
         ({"value": "'v'"}, {"compression": "rar"}, "it can be none, gzip, snappy, lz4, zstd"),
         ({"value": "'v'"}, {"sinkid": "s", "sinkld": "s"}, "did you mean `sinkId`"),
         ({"value": "'v'"}, {"topic": "not a name"}, "not a name"),
-        ({"value": "'v'", "deliverAt": "current_timestamp()"}, {}, "delayed delivery is not there yet"),
+        ({"value": "'v'", "deliverAt": "'tomorrow'"}, {}, "Column `deliverAt` is string; the sink takes timestamp or"),
+        ({"value": "'v'", "deliverAt": "9223372036854775807"}, {}, "no time that can be kept: give a timestamp"),
         ({"value": "repeat('x', 2000000)"}, {}, "MESSAGE_TOO_LARGE"),
     ],
 )
@@ -173,9 +176,11 @@ class Stream:
     def read(self) -> DataFrame:
         return self._spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(self._input))
 
-    def run(self, served: Served, **options: Any) -> None:
+    def run(
+        self, served: Served, change: Callable[[DataFrame], DataFrame] = lambda frame: frame, **options: Any
+    ) -> None:
         """All there is, to its end."""
-        writer = self.read().writeStream.format("mainstem").options(address=served.kafka, **options)
+        writer = change(self.read()).writeStream.format("mainstem").options(address=served.kafka, **options)
         self.finish(writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start())
 
     def run_each(self, write_batch: Any) -> None:
@@ -209,6 +214,37 @@ def test_a_stream_is_written_once_also_if_spark_forgets(
     stream.run(served, topic="once")
     assert sorted(committed_values(client, "once")) == [b"a", b"b", b"c", b"d"]
     assert stages(served)["stage_count"] == 0
+
+
+def test_rows_become_visible_when_they_are_due_and_once(
+    spark: SparkSession, served: Served, client: Client, tmp_path: Path
+) -> None:
+    create(client, "due", 2)
+    stream = Stream(spark, tmp_path)
+    stream.add("now", "past", "soon", "tomorrow")
+    moment = time.time()
+    due = {"past": moment - 5, "soon": moment + 6, "tomorrow": moment + 86_400}
+
+    def rows(frame: DataFrame) -> DataFrame:
+        at = F.create_map(*(F.lit(part) for item in due.items() for part in item))[F.col("value")]
+        return frame.withColumn("deliverAt", F.timestamp_seconds(at))
+
+    stream.run(served, rows, topic="due")
+    if time.time() < due["soon"]:
+        assert sorted(committed_values(client, "due")) == [b"now", b"past"]
+    served.restart()
+    stream.forget_commit(0)
+    stream.run(served, rows, topic="due")
+    deadline = time.monotonic() + 60
+    while len(found := committed_records(client, "due")) < 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert sorted(record.value for _, record in found) == [b"now", b"past", b"soon"]
+    (soon,) = [record for _, record in found if record.value == b"soon"]
+    assert soon.timestamp_ms >= due["soon"] * 1000
+    with urllib.request.urlopen(f"http://{served.http}/v1/schedules?topic=due") as response:
+        (waiting,) = json.load(response)["schedules"]
+    assert waiting["due_ms"] == math.ceil(due["tomorrow"] * 1000)
 
 
 def test_a_rewound_checkpoint_is_refused_with_the_remedy(

@@ -112,7 +112,9 @@ class Broker:
         self.client_quotas = ClientQuotas(engine)
         self.client_metrics = ClientMetrics(engine)
         self.acquisitions = Acquisitions(engine, clock, self.topics, self.share_groups, self.dead_letters, self.queues)
-        self.stages = Stages(engine, clock, self.transactions, self.topics.named(), catalog.by_id, self.acquisitions)
+        self.stages = Stages(
+            engine, clock, self.transactions, self.topics.named(), catalog.by_id, self.acquisitions, self.schedules
+        )
         self.pipelines = Pipelines(engine, clock)
         self.pipelines.origins.append(lambda: table_pipelines(self.topics))
         self.dialect: Dialect | None = None

@@ -5,7 +5,8 @@ copied in parts under a transaction of our own, which the same kind of commit en
 stages. So readers see all of it or nothing, however large it is; only those who read uncommitted data see it arrive. Nothing
 waits for an open stage: the transaction begins when the last task has ended, and lasts as long as the copying.
 
-In the log of a stage each batch comes behind its label, which says where it is to go.
+In the log of a stage each batch comes behind its label, which says where it is to go: to a partition, or into the schedule
+until its records are due for that partition (`stage_schedule`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from uuid import UUID
 
 import msgspec
 
+from mainstem.broker.schedules import Schedules
+from mainstem.broker.stage_schedule import LaterRecords
 from mainstem.broker.topics import Topic
 from mainstem.broker.transactions import CommitBy, Identity, Transactions
 from mainstem.coordination.errors import UnknownTopic
@@ -54,23 +57,32 @@ class Label(msgspec.Struct, frozen=True, array_like=True):
     partition: int
     name: str
     """For the sentence that is needed when the topic is gone."""
+    is_later: bool = False
+    """Each record has its time, and goes there then."""
 
 
 _encode_label = msgspec.msgpack.Encoder().encode
 _decode_label = msgspec.msgpack.Decoder(Label).decode
 
 
-def encode_label(topic: Topic, partition: int, now_ms: int) -> bytearray:
+def encode_label(topic: Topic, partition: int, now_ms: int, *, is_later: bool = False) -> bytearray:
     """The batch that stands before the one it is about."""
-    return encode_batch([Record(0, now_ms, None, _encode_label(Label(topic.id.bytes, partition, topic.name)))])
+    label = Label(topic.id.bytes, partition, topic.name, is_later)
+    return encode_batch([Record(0, now_ms, None, _encode_label(label))])
 
 
 class Staged(NamedTuple):
-    """A batch on its way, and the topic and log it is meant for."""
+    """A batch on its way, and the partition it is meant for."""
 
     topic: Topic
-    log: int
+    partition: int
     batch: bytearray
+    is_later: bool
+
+    @property
+    def log(self) -> int:
+        """Of the partition."""
+        return self.topic.logs[self.partition]
 
     @property
     def records(self) -> int:
@@ -87,7 +99,7 @@ class Ending(NamedTuple):
 
 
 class Copied(NamedTuple):
-    """What was published."""
+    """What was published, or scheduled."""
 
     records: int
     bytes: int
@@ -96,10 +108,13 @@ class Copied(NamedTuple):
 class Publication:
     """Publishes stages. All of it raises UnknownTopic, and what the log refuses."""
 
-    def __init__(self, engine: Engine, transactions: Transactions, topics: Mapping[UUID, Topic]) -> None:
+    def __init__(
+        self, engine: Engine, transactions: Transactions, topics: Mapping[UUID, Topic], schedules: Schedules
+    ) -> None:
         self._engine = engine
         self._transactions = transactions
         self._topics = topics
+        self._schedules = schedules
 
     async def publish(
         self,
@@ -122,12 +137,16 @@ class Publication:
 
     async def _at_once(self, stages: Mapping[Stage, int], ending: Ending, now_ms: int, commit_by: CommitBy) -> Copied:
         appends: list[Append] = []
+        later = LaterRecords(self._schedules, now_ms)
         records = size = 0
         async for staged in self._read(stages, now_ms):
-            appends.append(Append(staged.log, memoryview(staged.batch)))
             records += staged.records
             size += len(staged.batch)
-        await self._commit(Commit(appends, state=ending.state, changes=ending.logs), commit_by)
+            if staged.is_later:
+                later.take(staged.topic, staged.partition, staged.batch)
+            else:
+                appends.append(Append(staged.log, memoryview(staged.batch)))
+        await self._commit(Commit(appends, state=ending.state, changes=ending.logs), later.joining(commit_by))
         return Copied(records, size)
 
     async def _in_parts(
@@ -135,11 +154,12 @@ class Publication:
     ) -> Copied:
         name = f"{TRANSACTION_PREFIX}{sink.query}/{sink.sink}"
         identity = await self._transactions.begin(name, TRANSACTION_MS_MAX, None)
+        later = LaterRecords(self._schedules, now_ms)
         try:
-            copied = await self._copy(name, identity, stages, now_ms)
+            copied = await self._copy(name, identity, stages, later, now_ms)
             beside = Commit(state=ending.state, changes=ending.logs)
             await self._transactions.end(
-                name, identity, commit=True, raises_epoch=False, beside=beside, commit_by=commit_by
+                name, identity, commit=True, raises_epoch=False, beside=beside, commit_by=later.joining(commit_by)
             )
         except MainstemError:
             # If even this is refused, the next attempt to publish begins with it, and so does time.
@@ -148,11 +168,18 @@ class Publication:
             raise
         return copied
 
-    async def _copy(self, name: str, identity: Identity, stages: Mapping[Stage, int], now_ms: int) -> Copied:
+    async def _copy(
+        self, name: str, identity: Identity, stages: Mapping[Stage, int], later: LaterRecords, now_ms: int
+    ) -> Copied:
         sequences: dict[int, int] = {}
         appends: list[Append] = []
         records = size = pending = 0
         async for staged in self._read(stages, now_ms):
+            records += staged.records
+            size += len(staged.batch)
+            if staged.is_later:
+                later.take(staged.topic, staged.partition, staged.batch)
+                continue
             if pending + len(staged.batch) > COPY_BYTES_MAX and appends:
                 await self._copy_part(name, identity, appends)
                 appends, pending = [], 0
@@ -161,8 +188,6 @@ class Publication:
             sequences[staged.log] = (sequence + staged.records) & SEQUENCE_MASK
             appends.append(Append(staged.log, memoryview(staged.batch)))
             pending += len(staged.batch)
-            records += staged.records
-            size += len(staged.batch)
         if appends:
             await self._copy_part(name, identity, appends)
         return Copied(records, size)
@@ -208,6 +233,6 @@ class Publication:
         topic = self._topics.get(UUID(bytes=label.topic))
         if topic is None:
             raise UnknownTopic(f"topic {label.name} was deleted after rows for it were staged; run the batch again")
-        if topic.is_stamped:
+        if topic.is_stamped and not label.is_later:
             stamp_log_append_time(batch, now_ms)
-        return Staged(topic, topic.logs[label.partition], batch)
+        return Staged(topic, label.partition, batch, label.is_later)

@@ -18,12 +18,14 @@ import msgspec
 
 from mainstem.broker.acquisitions import Acquisitions, Reading, Ruled
 from mainstem.broker.clock import Clock, Timer
+from mainstem.broker.schedules import Schedules
 from mainstem.broker.stage_publication import (
     TRANSACTION_PREFIX,
     Ending,
     Publication,
     encode_label,
 )
+from mainstem.broker.stage_schedule import check_later
 from mainstem.broker.topics import Topic
 from mainstem.broker.transactions import CommitBy, Transactions
 from mainstem.coordination.errors import (
@@ -58,7 +60,7 @@ from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Append, Commit, CommitResult, Edge, Engine, Mutation
 from mainstem.wire.record_batch import CONTROL, TRANSACTIONAL, decode_keys, read_header
 
-__all__ = ["PREFIX", "Admission", "Published", "SinkKey", "StageKey", "StageRules", "Stages"]
+__all__ = ["PREFIX", "Admission", "Destination", "Published", "SinkKey", "StageKey", "StageRules", "Stages"]
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +79,15 @@ class StageRules(msgspec.Struct, frozen=True, kw_only=True):
 
     expiry_ms: Annotated[int, msgspec.Meta(ge=1)] = 3_600_000
     """After so long without a batch, a stage that nobody has published is dropped."""
+
+
+class Destination(NamedTuple):
+    """Where a batch is to go: first into a stage, then to a topic."""
+
+    stage: StageKey
+    topic: Topic
+    is_later: bool
+    """Its records each have their time, and come to the topic then."""
 
 
 class Admission(NamedTuple):
@@ -109,13 +120,14 @@ class Stages:
         topics: Mapping[str, Topic],
         by_id: Mapping[UUID, Topic],
         acquisitions: Acquisitions,
+        schedules: Schedules,
     ) -> None:
         self._engine = engine
         self._now_ms = clock.now_ms
         self._call_later = clock.call_later
         self._transactions = transactions
         self._topics = topics
-        self._publication = Publication(engine, transactions, by_id)
+        self._publication = Publication(engine, transactions, by_id, schedules)
         self._acquisitions = acquisitions
         self._table = StageTable()
         self._rules = StageRules()
@@ -160,18 +172,18 @@ class Stages:
 
     # Writing
 
-    def destination(self, name: str) -> tuple[StageKey, Topic]:
-        """The stage of this name, and the topic that is meant. Raises StageError, UnknownTopic."""
+    def destination(self, name: str) -> Destination:
+        """What is meant by a name. Raises StageError, UnknownTopic."""
         try:
-            key, topic_name = decode_stage_name(name)
+            key, topic_name, is_later = decode_stage_name(name)
         except InvalidStageName as error:
             raise StageError(str(error)) from None
         topic = self._topics.get(topic_name)
         if topic is None:
             raise UnknownTopic(f"topic {topic_name}")
-        return key, topic
+        return Destination(key, topic, is_later)
 
-    def admit(self, key: StageKey, topic: Topic, partition: int, batch: memoryview) -> Admission:
+    def admit(self, destination: Destination, partition: int, batch: memoryview) -> Admission:
         """Let a batch into a stage, which opens with its first one. Raises kinds of StageError and InvalidBatch.
 
         A batch that the stage holds already comes to an empty commit: it is durable when that is.
@@ -179,7 +191,10 @@ class Stages:
         header = read_header(batch)
         if header.producer_id >= 0 or header.attributes & (TRANSACTIONAL | CONTROL):
             raise InvalidStagedBatch("a stage takes plain batches, without producer or transaction")
+        key, topic, is_later = destination
         _check_for(topic, batch)
+        if is_later:
+            check_later(batch)
         now_ms = self._now_ms()
         position, size = header.base_offset, LABEL_POSITIONS + header.record_count
         stage = self._table.stages.get(key)
@@ -200,7 +215,8 @@ class Stages:
             raise StagePositionMissed(f"the stage ends at {stage.next}, and the batch begins at {position}")
         stage.next += size
         stage.touched_ms = now_ms
-        appends = (Append(stage.log, encode_label(topic, partition, now_ms)), Append(stage.log, batch))
+        label = encode_label(topic, partition, now_ms, is_later=is_later)
+        appends = (Append(stage.log, label), Append(stage.log, batch))
         if opening is None:
             return Admission(stage, Commit(appends), opens=False, size=size)
         self._table.note(stage)

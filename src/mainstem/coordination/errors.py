@@ -24,6 +24,7 @@ PeerError
 |-- StageError
 |   |-- UnknownStage, StagePositionMissed
 |   |-- IncompleteStage, StaleBatch
+|   |-- TooMuchScheduled
 |   `-- InvalidStagedBatch
 `-- AcquisitionError
     |-- UnknownAcquisition, AcquisitionReleased
@@ -251,6 +252,10 @@ class IncompleteStage(StageError):
 
 class StaleBatch(StageError):
     """A later batch of the sink is published already: the checkpoint of its query was rewound."""
+
+
+class TooMuchScheduled(StageError):
+    """A batch has more records with a due time than one commit can hold."""
 
 
 class TooManyStages(Overloaded):

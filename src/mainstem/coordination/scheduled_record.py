@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import msgspec
 
+from mainstem.model.scheduling import DUE_MS_MAX
 from mainstem.wire.record_batch import Record
 
 ID_BYTES = 16
 _DUE_BYTES = 8
-DUE_MS_MAX = (1 << 53) - 1
-"""Some 285,000 years; what JSON's readers keep exactly."""
 
 
 class Target(msgspec.Struct, frozen=True, array_like=True):
@@ -48,6 +47,8 @@ class Letter(msgspec.Struct, frozen=True, array_like=True):
     key: bytes | None = None
     ttl_ms: int = -1
     priority: int = 0
+    timestamp_ms: int = -1
+    """Of the record that a topic gets; -1: when it is published."""
 
     @property
     def size(self) -> int:

@@ -3,7 +3,9 @@
 A name is written where Produce has the name of a topic, and ends with the topic that the records are meant for:
 
     stage:/QUERY/SINK/BATCH/TASK/ATTEMPT/TOPIC
+    stage:/QUERY/SINK/BATCH/TASK/ATTEMPT/TOPIC/later
 
+Under the second name each record says in a header of its own when it is due: publishing the stage puts it into the schedule.
 No topic can have such a name, because topics have neither colon nor slash. Parts are percent-encoded, so that any text can
 be a sink's.
 
@@ -17,6 +19,10 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 PREFIX = "stage:/"
+LATER = "later"
+DUE_HEADER = "mainstem-due"
+"""The first header of a record that is to be published later: ms since 1970, as 8 bytes. It is not part of what is published."""
+DUE_BYTES = 8
 PART_CHARACTERS_MAX = 255
 BATCH_MAX = 2**63 - 1
 LABEL_POSITIONS = 1
@@ -48,19 +54,34 @@ class StageKey(NamedTuple):
         """Whose batch it is."""
         return SinkKey(self.query, self.sink)
 
-    def topic_name(self, topic: str) -> str:
+    def topic_name(self, topic: str, *, is_later: bool = False) -> str:
         """The name under which records for a topic are sent to this stage."""
-        parts = (self.query, self.sink, str(self.batch), str(self.task), self.attempt, topic)
+        parts = [self.query, self.sink, str(self.batch), str(self.task), self.attempt, topic]
+        if is_later:
+            parts.append(LATER)
         return PREFIX + "/".join(quote(part, safe="") for part in parts)
 
 
-def decode_stage_name(name: str) -> tuple[StageKey, str]:
-    """The stage, and the topic that is meant. Raises InvalidStageName."""
+class StageName(NamedTuple):
+    """What a name says."""
+
+    key: StageKey
+    topic: str
+    is_later: bool
+
+
+def decode_stage_name(name: str) -> StageName:
+    """The stage, the topic that is meant, and whether its records have times. Raises InvalidStageName."""
     parts = [unquote(part) for part in name.removeprefix(PREFIX).split("/")]
+    is_later = len(parts) == 7 and parts[-1] == LATER
+    if is_later:
+        parts.pop()
     if not name.startswith(PREFIX) or len(parts) != 6:
-        raise InvalidStageName(f"a stage is named {PREFIX}QUERY/SINK/BATCH/TASK/ATTEMPT/TOPIC")
+        raise InvalidStageName(
+            f"a stage is named {PREFIX}QUERY/SINK/BATCH/TASK/ATTEMPT/TOPIC, or the same with /{LATER}"
+        )
     query, sink, batch, task, attempt, topic = parts
-    return check_stage_key(StageKey(query, sink, _number(batch), _number(task), attempt)), topic
+    return StageName(check_stage_key(StageKey(query, sink, _number(batch), _number(task), attempt)), topic, is_later)
 
 
 def check_stage_key(key: StageKey) -> StageKey:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from mainstem.model.staging import DUE_BYTES, DUE_HEADER
 from mainstem.pipelines.partitioner import Integers
 from mainstem.wire.record_batch.encoding import assemble_batch
 from mainstem.wire.record_batch.header import NO_EPOCH, NO_PRODUCER, NO_SEQUENCE
@@ -32,13 +33,16 @@ class Rows(NamedTuple):
     value: pa.LargeBinaryArray
     timestamp_ms: Integers
     headers: pa.ListArray | None
+    due_ms: Integers | None = None
+    """When each is to be published, in a header before all others; None: at once."""
 
 
 def row_sizes(rows: Rows) -> Integers:
     """The bytes of each record, a few more rather than fewer."""
     sizes = _lengths(rows.key, 0) + _lengths(rows.value, 0) + RECORD_OVERHEAD
-    if rows.headers is not None:
-        sizes += _lengths(_encode_headers(rows.headers), 0)
+    tails = _encode_tails(rows)
+    if tails is not None:
+        sizes += _lengths(tails, 0)
     return sizes
 
 
@@ -49,7 +53,7 @@ def encode_rows(rows: Rows, firsts: Integers) -> list[memoryview]:
     offset_deltas = np.arange(count) - np.repeat(firsts, counts)
     timestamp_deltas = rows.timestamp_ms - np.repeat(rows.timestamp_ms[firsts], counts)
     key_lengths, value_lengths = _lengths(rows.key, NULL_LENGTH), _lengths(rows.value, NULL_LENGTH)
-    tails = None if rows.headers is None else _encode_headers(rows.headers)
+    tails = _encode_tails(rows)
 
     before_key = [_zigzag(timestamp_deltas), _zigzag(offset_deltas), _zigzag(key_lengths)]
     before_value = _zigzag(value_lengths)
@@ -101,8 +105,37 @@ def encode_batches(rows: Rows, firsts: Integers, positions: Sequence[int], compr
     ]
 
 
-def _encode_headers(headers: pa.ListArray) -> pa.LargeBinaryArray:
-    """The headers of each record, with their number before them."""
+def _encode_tails(rows: Rows) -> pa.LargeBinaryArray | None:
+    """What stands behind each value: the number of headers, and the headers. None: no record has any."""
+    if rows.due_ms is not None:
+        counts, headers = (
+            (np.zeros(len(rows.due_ms), np.int64), None) if rows.headers is None else _encode_headers(rows.headers)
+        )
+        pieces = [_varints([_zigzag(counts + 1)]), _encode_due(rows.due_ms), *([] if headers is None else [headers])]
+    elif rows.headers is not None:
+        counts, headers = _encode_headers(rows.headers)
+        pieces = [_varints([_zigzag(counts)]), headers]
+    else:
+        return None
+    return pc.binary_join_element_wise(*pieces, pa.scalar(b"", pa.large_binary()))
+
+
+def _encode_due(due_ms: Integers) -> pa.LargeBinaryArray:
+    """The header that says when a record is to be published, of each."""
+    name = DUE_HEADER.encode()
+    before = bytes([2 * len(name)]) + name + bytes([2 * DUE_BYTES])
+    size = len(before) + DUE_BYTES
+    content = np.empty((len(due_ms), size), np.uint8)
+    content[:, : len(before)] = np.frombuffer(before, np.uint8)
+    content[:, len(before) :] = due_ms.astype(">i8").view(np.uint8).reshape(-1, DUE_BYTES)
+    bounds = np.arange(len(due_ms) + 1, dtype=np.int64) * size
+    return pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(due_ms), [None, pa.py_buffer(bounds), pa.py_buffer(content)]
+    )
+
+
+def _encode_headers(headers: pa.ListArray) -> tuple[Integers, pa.LargeBinaryArray]:
+    """How many headers each record has, and those one after the other."""
     entries = headers.flatten()
     keys = entries.field("key").cast(pa.large_string()).cast(pa.large_binary())
     values = entries.field("value").cast(pa.large_binary())
@@ -122,7 +155,7 @@ def _encode_headers(headers: pa.ListArray) -> pa.LargeBinaryArray:
     joined = pa.LargeBinaryArray.from_buffers(
         pa.large_binary(), len(counts), [None, pa.py_buffer(bounds[ends]), pa.py_buffer(content)]
     )
-    return pc.binary_join_element_wise(_varints([_zigzag(counts)]), joined, pa.scalar(b"", pa.large_binary()))
+    return counts, joined
 
 
 def _parts(column: pa.LargeBinaryArray) -> tuple[Integers, NDArray[np.uint8]]:

@@ -19,12 +19,14 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from mainstem.model.scheduling import DUE_MS_MAX
 from mainstem.pipelines.batch_encoding import Rows
 from mainstem.pipelines.errors import SchemaMismatch
 from mainstem.pipelines.partitioner import Integers
 from mainstem.pipelines.queue_settling import COLUMNS as SETTLING
 from mainstem.pipelines.queue_settling import check_settling
 
+DELIVER_AT = "deliverAt"
 TEXT = (StringType, BinaryType)
 TAKEN: dict[str, tuple[type[DataType], ...]] = {
     "key": TEXT,
@@ -33,11 +35,12 @@ TAKEN: dict[str, tuple[type[DataType], ...]] = {
     "partition": (IntegerType, LongType, ShortType),
     "timestamp": (TimestampType, LongType),
     "headers": (ArrayType,),
-    "deliverAt": (TimestampType, LongType),
+    DELIVER_AT: (TimestampType, LongType),
 }
 LEFT_OUT = frozenset({"offset", "timestampType", "_deliveries"})
 """Columns of our own source that mean nothing in a write: so what was read can be written as it is."""
 MS_IN_US = 1_000
+NO_TIMESTAMP = -1
 LARGE_BINARY = pa.large_binary()
 
 
@@ -80,8 +83,11 @@ def _are_headers(kind: DataType) -> bool:
     )
 
 
-def take_rows(table: pa.Table, order: Integers, now_ms: int) -> Rows:
-    """Rows in another order, ready to be encoded. Raises SchemaMismatch for a header without a name."""
+def take_rows(table: pa.Table, order: Integers, now_ms: int, due_ms: Integers | None = None) -> Rows:
+    """Rows in another order, ready to be encoded. Raises SchemaMismatch for a header without a name.
+
+    Those that have no timestamp are of now, or have none yet if they are published later.
+    """
     columns = {
         name: _one(table, name) for name in ("key", "value", "timestamp", "headers") if name in table.column_names
     }
@@ -95,7 +101,9 @@ def take_rows(table: pa.Table, order: Integers, now_ms: int) -> Rows:
             raise SchemaMismatch("A header without a key cannot be written: every header needs one.")
         if pa.types.is_large_list(headers.type):
             headers = headers.cast(pa.list_(headers.type.value_type))
-    return Rows(key, value, _times(taken.get("timestamp"), len(order), now_ms), headers)
+    if due_ms is None:
+        return Rows(key, value, _times(taken.get("timestamp"), len(order), now_ms), headers)
+    return Rows(key, value, _times(taken.get("timestamp"), len(order), NO_TIMESTAMP), headers, due_ms[order])
 
 
 def given_partitions(table: pa.Table) -> Integers | None:
@@ -114,10 +122,26 @@ def given_partitions(table: pa.Table) -> Integers | None:
     return found
 
 
-def check_now(table: pa.Table) -> None:
-    """Refuse rows that are to be delivered later. Raises SchemaMismatch."""
-    if "deliverAt" in table.column_names and table.column("deliverAt").null_count < table.num_rows:
-        raise SchemaMismatch("Column `deliverAt` is set: delayed delivery is not there yet; leave it null or drop it.")
+def due_times(table: pa.Table) -> Integers | None:
+    """When rows are to be published, in ms, never too early by a part of one; 0 where it is at once. None: no row says it.
+
+    Raises SchemaMismatch.
+    """
+    if DELIVER_AT not in table.column_names:
+        return None
+    column = _one(table, DELIVER_AT)
+    if column.null_count == len(column):
+        return None
+    unit = 1
+    if pa.types.is_timestamp(column.type):
+        column, unit = column.cast(pa.timestamp("us", tz=column.type.tz)), MS_IN_US
+    due: Integers = -(-pc.fill_null(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False) // unit)
+    if int(due.max()) > DUE_MS_MAX:
+        raise SchemaMismatch(
+            f"A row has {int(due.max())} in column `{DELIVER_AT}`, which is no time that can be kept: give a timestamp, or "
+            "milliseconds since 1970."
+        )
+    return due
 
 
 def _one(table: pa.Table, name: str) -> pa.Array:

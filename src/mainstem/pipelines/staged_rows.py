@@ -17,7 +17,7 @@ from mainstem.model.staging import LABEL_POSITIONS
 from mainstem.pipelines.batch_encoding import encode_batches, row_sizes
 from mainstem.pipelines.errors import PipelineError, SchemaMismatch
 from mainstem.pipelines.partitioner import Integers, StickyPartition, partitions_by_key
-from mainstem.pipelines.sink_columns import LARGE_BINARY, check_now, given_partitions, take_rows
+from mainstem.pipelines.sink_columns import LARGE_BINARY, due_times, given_partitions, take_rows
 from mainstem.sdk.client import Client
 from mainstem.sdk.stages import StagedBatch, StageWriter, batch_bytes_max
 
@@ -76,7 +76,6 @@ class StagedRows:
         self._gathered, self._gathered_bytes = [], 0
         if table is None or not table.num_rows:
             return
-        check_now(table)
         self.records += table.num_rows
         if self._topic is not None:
             self._write_topic(self._topic, table)
@@ -88,11 +87,23 @@ class StagedRows:
             self._write_topic(topic, table.filter(pc.equal(table.column("topic"), topic)))
 
     def _write_topic(self, topic: str, table: pa.Table) -> None:
-        count, bytes_max = self._destinations.of(topic)
         now_ms = time.time_ns() // 1_000_000
+        due_ms = due_times(table)
+        if due_ms is None:
+            self._write_rows(topic, table, now_ms)
+            return
+        later = due_ms > now_ms
+        if not later.all():
+            self._write_rows(topic, table.filter(pa.array(~later)), now_ms)
+        if later.any():
+            self._write_rows(topic, table.filter(pa.array(later)), now_ms, due_ms[later])
+
+    def _write_rows(self, topic: str, table: pa.Table, now_ms: int, due_ms: Integers | None = None) -> None:
+        """Rows that are to be published with their batch, or each when it is due."""
+        count, bytes_max = self._destinations.of(topic)
         partitions = self._direct(topic, table, count)
         order = np.argsort(partitions, kind="stable") if count > 1 else np.arange(table.num_rows)
-        rows = take_rows(table, order, now_ms)
+        rows = take_rows(table, order, now_ms, due_ms)
         ordered = partitions[order]
         firsts = cut_batches(ordered, row_sizes(rows), bytes_max)
         counts = np.diff(firsts, append=table.num_rows)
@@ -100,7 +111,12 @@ class StagedRows:
         starts = ends - counts - LABEL_POSITIONS
         batches = encode_batches(rows, firsts, starts.tolist(), self._compression)
         self.position = int(ends[-1])
-        self._send([StagedBatch(topic, *item) for item in zip(ordered[firsts].tolist(), batches, strict=True)])
+        self._send(
+            [
+                StagedBatch(topic, partition, batch, due_ms is not None)
+                for partition, batch in zip(ordered[firsts].tolist(), batches, strict=True)
+            ]
+        )
 
     def _direct(self, topic: str, table: pa.Table, count: int) -> Integers:
         """The partition of each row."""

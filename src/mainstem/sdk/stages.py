@@ -49,6 +49,8 @@ class StagedBatch(NamedTuple):
     topic: str
     partition: int
     batch: bytearray
+    is_later: bool = False
+    """Its records say when they are due, and are published then."""
 
 
 class StageEnd(NamedTuple):
@@ -66,7 +68,7 @@ class StageWriter:
         self._client = client
         self._key = key
         self._timeout_s = timeout_s
-        self._names: dict[str, str] = {}
+        self._names: dict[tuple[str, bool], str] = {}
         self._connection: Connection | None = None
         self._unanswered: deque[Sequence[StagedBatch]] = deque()
 
@@ -122,10 +124,10 @@ class StageWriter:
     def _send(self, batches: Sequence[StagedBatch]) -> None:
         assert self._connection is not None
         data: list[dict[str, Any]] = []
-        for topic, partition, batch in batches:
-            name = self._names.get(topic)
+        for topic, partition, batch, is_later in batches:
+            name = self._names.get((topic, is_later))
             if name is None:
-                name = self._names[topic] = self._key.topic_name(topic)
+                name = self._names[topic, is_later] = self._key.topic_name(topic, is_later=is_later)
             if not data or data[-1]["name"] != name:
                 data.append({"name": name, "partition_data": []})
             data[-1]["partition_data"].append({"index": partition, "records": batch})

@@ -1,4 +1,6 @@
-"""The query: numbers, so many in each batch, to a topic. Run as a process of its own, which is killed.
+"""The query: numbers, so many in each batch, to a topic, every third of them a little later.
+
+Run as a process of its own, which is killed.
 
 python -m tests.spark.crash.job ADDRESS DIRECTORY LAST_BATCH
 """
@@ -15,6 +17,7 @@ from tests.spark.crash.killing import KillingSource
 ROWS_PER_BATCH = 60
 TOPIC = "out"
 TIMEOUT = "60"
+DELIVER_AT = "IF(value % 3 = 0, timestampadd(MILLISECOND, value * 37 % 3000, current_timestamp()), NULL)"
 
 
 def main(address: str, directory: Path, last_batch: int) -> None:
@@ -36,8 +39,9 @@ def main(address: str, directory: Path, last_batch: int) -> None:
         .option("numPartitions", 3)
         .load()
     )
+    text = F.col("value").cast("string")
     query = (
-        numbers.select(F.col("value").cast("string").alias("key"), F.col("value").cast("string").alias("value"))
+        numbers.select(text.alias("key"), text.alias("value"), F.expr(DELIVER_AT).alias("deliverAt"))
         .writeStream.format("mainstem-killed")
         .option("address", address)
         .option("topic", TOPIC)

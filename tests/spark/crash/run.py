@@ -19,6 +19,7 @@ from tests.system.stage_client import Served, committed_values
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 300
 """Bound of every wait: Spark takes a minute to start on a machine that has other things to do."""
+ANSWER_S = 30
 STARTS_MAX = 200
 
 
@@ -124,11 +125,26 @@ class CrashRun:
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
-                with urllib.request.urlopen(f"http://{self.served.http}/v1/stages") as response:
+                with urllib.request.urlopen(f"http://{self.served.http}/v1/stages", timeout=ANSWER_S) as response:
                     return max((sink["batch"] for sink in json.load(response)["sinks"]), default=-1)
             except OSError:
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
+
+    def _wait_for_due(self) -> None:
+        """Until what was scheduled is published."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            assert time.monotonic() < deadline, "what is due does not come"
+            try:
+                url = f"http://{self.served.http}/v1/schedules?topic={TOPIC}"
+                with urllib.request.urlopen(url, timeout=ANSWER_S) as response:
+                    page = json.load(response)
+                    if not page["schedules"] and page["next"] is None:
+                        return
+            except OSError:
+                pass
+            time.sleep(0.05)
 
     def _wait(self, process: subprocess.Popen[bytes]) -> int:
         try:
@@ -157,6 +173,7 @@ class CrashRun:
 
     def faults(self, last_batch: int) -> list[str]:
         """What is wrong with the topic, in a few words each; nothing, if each row came out once."""
+        self._wait_for_due()
         with Client(self.served.kafka) as client:
             counts = Counter(int(value) for value in committed_values(client, TOPIC))
         batches = max(counts, default=-1) // ROWS_PER_BATCH + 1

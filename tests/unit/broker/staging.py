@@ -29,11 +29,11 @@ class Task:
         await self.send(topic, partition, staged_batch(self.position, values, key))
         self.position += 1 + len(values)
 
-    async def send(self, topic: str, partition: int, batch: bytearray) -> None:
+    async def send(self, topic: str, partition: int, batch: bytearray, *, is_later: bool = False) -> None:
         """As the Kafka adapter does it. Raises what the broker refuses."""
         stages = self.broker.stages
-        key, found = stages.destination(self.key.topic_name(topic))
-        admission = stages.admit(key, found, partition, memoryview(batch))
+        destination = stages.destination(self.key.topic_name(topic, is_later=is_later))
+        admission = stages.admit(destination, partition, memoryview(batch))
         answer = self.broker.publish([admission.commit])
         answer.on_done(lambda done: stages.settle([(0, admission)], done))
         (result,) = await answer

@@ -193,7 +193,9 @@ async def test_what_the_topic_would_refuse_is_refused_at_once(broker: Broker) ->
     assert await values_in(broker, "compacted") == [b"v"]
 
 
-@pytest.mark.parametrize("name", ["stage:/q", "stage:/q/s/x/0/a/t", "stage://s/0/0/a/t", "stage:/q/s/-1/0/a/t"])
+@pytest.mark.parametrize(
+    "name", ["stage:/q", "stage:/q/s/x/0/a/t", "stage://s/0/0/a/t", "stage:/q/s/-1/0/a/t", "stage:/q/s/0/0/a/t/x"]
+)
 def test_a_name_that_is_no_stage_is_refused(name: str) -> None:
     @with_broker
     async def run(broker: Broker) -> None:
@@ -209,7 +211,8 @@ def test_any_text_can_be_a_sink() -> None:
     async def run(broker: Broker) -> None:
         topic = await broker.topics.ensure(NewTopic("t", 1))
         key = StageKey("q/ü", "a/b%2F c", 1, 2, "0-1")
-        assert broker.stages.destination(key.topic_name("t")) == (key, topic)
+        assert broker.stages.destination(key.topic_name("t")) == (key, topic, False)
+        assert broker.stages.destination(key.topic_name("t", is_later=True)) == (key, topic, True)
 
     run()
 

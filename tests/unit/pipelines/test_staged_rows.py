@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mainstem.model.staging import DUE_HEADER
 from mainstem.pipelines import staged_rows
 from mainstem.pipelines.errors import PipelineError, SchemaMismatch
 from mainstem.pipelines.partitioner import partitions_by_key
@@ -114,6 +115,33 @@ def test_text_and_bytes_times_headers_and_partitions() -> None:
     assert found[1][2].timestamp_ms > 1_700_000_000_000
 
 
+def test_rows_that_are_due_later_go_by_themselves_with_their_times() -> None:
+    due = datetime(2100, 1, 1, 0, 0, 0, 1, tzinfo=UTC)
+    dated = datetime(2024, 1, 2, tzinfo=UTC)
+    entry = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    table = {
+        "value": [b"now", b"later", b"past", b"dated"],
+        "deliverAt": pa.array([None, due, datetime(1969, 1, 1, tzinfo=UTC), due], pa.timestamp("us", tz="UTC")),
+        "timestamp": pa.array([None, None, None, dated], pa.timestamp("us", tz="UTC")),
+        "headers": pa.array([None, None, None, [{"key": "h", "value": b"1"}]], pa.list_(entry)),
+    }
+    sent = write(table)
+    found = {r.value: (b.is_later, r) for q in sent.requests for b in q for r in decode_records(b.batch)}
+    assert {value: is_later for value, (is_later, _) in found.items()} == {
+        b"now": False,
+        b"later": True,
+        b"past": False,
+        b"dated": True,
+    }
+    due_ms = (4_102_444_800_001).to_bytes(8)
+    assert list(found[b"later"][1].headers) == [(DUE_HEADER, due_ms)], "never early, not by a part of a millisecond"
+    assert list(found[b"dated"][1].headers) == [(DUE_HEADER, due_ms), ("h", b"1")]
+    assert found[b"later"][1].timestamp_ms == -1
+    assert found[b"dated"][1].timestamp_ms == int(dated.timestamp() * 1000)
+    assert found[b"past"][1].timestamp_ms > 1_700_000_000_000
+    assert not found[b"past"][1].headers
+
+
 @pytest.mark.parametrize(
     ("table", "problem", "text"),
     [
@@ -124,7 +152,7 @@ def test_text_and_bytes_times_headers_and_partitions() -> None:
             "asks for partition 4 of topic 't'",
         ),
         ({"value": ["a"], "topic": ["t"], "partition": [-1]}, SchemaMismatch, "partitions begin at 0"),
-        ({"value": ["a"], "topic": ["t"], "deliverAt": [5]}, SchemaMismatch, "delayed delivery is not there yet"),
+        ({"value": ["a"], "topic": ["t"], "deliverAt": [1 << 60]}, SchemaMismatch, "no time that can be kept"),
         ({"value": ["a"], "topic": ["t"], "headers": [[{"key": None, "value": b""}]]}, SchemaMismatch, "without a key"),
     ],
 )

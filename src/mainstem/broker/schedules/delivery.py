@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -18,7 +18,7 @@ from mainstem.coordination.routes.errors import UnknownExchange
 from mainstem.coordination.scheduled_record import Letter
 from mainstem.model.errors import MainstemError, StorageFull
 from mainstem.storage.contract import Append
-from mainstem.wire.record_batch import encode_batch
+from mainstem.wire.record_batch import encode_batch, stamp_log_append_time
 
 if TYPE_CHECKING:
     from mainstem.broker.queues.queue import Queue
@@ -78,6 +78,29 @@ class Sharing:
         self._extra.resolved(own)
 
 
+class _Arriving(NamedTuple):
+    """What goes to one log of a topic."""
+
+    topic: Topic
+    letters: list[Letter]
+
+    def encode(self, now_ms: int) -> bytearray:
+        """As one batch."""
+        batch = encode_batch(
+            (
+                offset,
+                now_ms if letter.timestamp_ms < 0 else letter.timestamp_ms,
+                letter.key,
+                letter.value,
+                decode_headers(letter.headers),
+            )
+            for offset, letter in enumerate(self.letters)
+        )
+        if self.topic.is_stamped:
+            stamp_log_append_time(batch, now_ms)
+        return batch
+
+
 class BrokerDelivery:
     """To the queues and topics of a broker."""
 
@@ -104,14 +127,15 @@ class BrokerDelivery:
     async def deliver(self, letters: Sequence[Letter], extra: Extra, again: Again) -> None:
         """Publish in one commit. Raises its refusal."""
         puts: list[Put] = []
-        by_log: dict[int, list[Letter]] = {}
+        by_log: dict[int, _Arriving] = {}
         for letter in letters:
             queues = self._queues(letter, again)
             if queues:
                 put = Put(queues, letter.headers, letter.value or b"", letter.key, letter.ttl_ms, letter.priority)
                 puts.append(put)
-            elif letter.target.exchange is None and (log_id := self._log_of(letter)) is not None:
-                by_log.setdefault(log_id, []).append(letter)
+            elif letter.target.exchange is None and (place := self._place_of(letter)) is not None:
+                topic, log_id = place
+                by_log.setdefault(log_id, _Arriving(topic, [])).letters.append(letter)
             else:
                 self.unroutable_total += 1
         if self._outbox.is_full:
@@ -150,7 +174,7 @@ class BrokerDelivery:
             again(msgspec.structs.replace(letter, target=there), self._clock.now_ms() + further.delay_ms)
         return routed.queues
 
-    def _log_of(self, letter: Letter) -> int | None:
+    def _place_of(self, letter: Letter) -> tuple[Topic, int] | None:
         topic = self._topic_of(letter.target.namespace, letter.target.topic)
         if topic is None:
             return None
@@ -160,17 +184,8 @@ class BrokerDelivery:
             partition = (
                 self._turn % len(topic.logs) if letter.key is None else partition_of(letter.key, len(topic.logs))
             )
-        return topic.logs[partition] if partition < len(topic.logs) else None
+        return (topic, topic.logs[partition]) if partition < len(topic.logs) else None
 
-    def _batches(self, by_log: Mapping[int, list[Letter]]) -> list[Append]:
+    def _batches(self, by_log: Mapping[int, _Arriving]) -> list[Append]:
         now_ms = self._clock.now_ms()
-        return [
-            Append(
-                log_id,
-                encode_batch(
-                    (offset, now_ms, letter.key, letter.value, decode_headers(letter.headers))
-                    for offset, letter in enumerate(letters)
-                ),
-            )
-            for log_id, letters in by_log.items()
-        ]
+        return [Append(log_id, arriving.encode(now_ms)) for log_id, arriving in by_log.items()]

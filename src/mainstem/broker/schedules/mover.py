@@ -19,8 +19,9 @@ from mainstem.broker.schedules.reading import records_in
 from mainstem.broker.schedules.window import Waiting, Window
 from mainstem.coordination.schedule import Bucket, ScheduleBook, Span, span_for
 from mainstem.coordination.schedule_errors import DueTimeTooFar
-from mainstem.coordination.scheduled_record import DUE_MS_MAX, Letter, decode_letter, encode_letter, make_id
+from mainstem.coordination.scheduled_record import Letter, decode_letter, encode_letter, make_id
 from mainstem.model.errors import EngineClosed, MainstemError, PeerError
+from mainstem.model.scheduling import DUE_MS_MAX
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Commit, CommitResult, Engine, ReadHint
 from mainstem.wire.record_batch import Record

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from mainstem.broker.clock import Clock
 from mainstem.broker.schedules.additions import Additions
@@ -90,6 +90,13 @@ class Schedules:
         record_id, _ = self._mover.put_in(additions, letter, due_ms)
         await self._delivery.deliver([], additions, _never)
         return record_id
+
+    def additions(self, records: Iterable[tuple[Letter, int]]) -> Additions:
+        """Records and when they are due, to be part of a commit that is made at once. Raises DueTimeTooFar."""
+        additions = Additions(self._mover.added)
+        for letter, due_ms in records:
+            self._mover.put_in(additions, letter, due_ms)
+        return additions
 
     def _end_turn(self) -> None:
         self._turn = None

@@ -7,7 +7,8 @@ HttpError
 |-- about what they say             InvalidParameter 400, InvalidContent 400, UnsupportedMediaType 415
 |-- about topics and groups         InvalidTopicName, InvalidPartitionCount, InvalidConfig, OffsetOutOfRange 400,
 |                                   UnknownTopic, UnknownPartition, UnknownGroup 404, TopicExists 409
-|-- about stages                    InvalidStage 400, UnknownStage 404, IncompleteStage, StaleBatch, RefusedBatch 409
+|-- about stages                    InvalidStage 400, UnknownStage 404, IncompleteStage, StaleBatch, RefusedBatch 409,
+|                                   TooMuchScheduled 413
 |-- about acquisitions              InvalidVerdict 400, UnknownAcquisition 404, AcquisitionReleased, UnsuitableSource 409
 |-- about schedules and queues      InvalidSchedule 400, NotScheduled, UnknownQueue, UnknownMessage, UnknownRedrive 404,
 |                                   QueueBusy 409
@@ -233,6 +234,13 @@ class IncompleteStage(HttpError):
 
     status = 409
     name = "incomplete-stage"
+
+
+class TooMuchScheduled(HttpError):
+    """A batch schedules more than one commit can hold."""
+
+    status = 413
+    name = "too-much-scheduled"
 
 
 class StaleBatch(HttpError):

@@ -5,7 +5,7 @@ import pytest
 from mainstem.broker.schedules import Place, Search, parse_id
 from mainstem.coordination.schedule import DAY_MS, HOUR_MS
 from mainstem.coordination.schedule_errors import DueTimeTooFar, NotScheduled
-from mainstem.coordination.scheduled_record import DUE_MS_MAX
+from mainstem.model.scheduling import DUE_MS_MAX
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.record_batch import encode_headers
 from tests.unit.broker.brokers import with_engine

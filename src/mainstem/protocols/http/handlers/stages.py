@@ -49,6 +49,7 @@ class StageHandlers:
             errors.IncompleteStage,
             errors.StaleBatch,
             errors.RefusedBatch,
+            errors.TooMuchScheduled,
             errors.AcquisitionReleased,
             errors.InvalidVerdict,
             *WRITES,

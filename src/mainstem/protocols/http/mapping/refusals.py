@@ -16,6 +16,7 @@ REFUSALS: dict[type[model.MainstemError], type[http.HttpError]] = {
     broker.UnknownStage: http.UnknownStage,
     broker.IncompleteStage: http.IncompleteStage,
     broker.StaleBatch: http.StaleBatch,
+    broker.TooMuchScheduled: http.TooMuchScheduled,
     broker.StageError: http.InvalidStage,
     model.InvalidBatch: http.RefusedBatch,
     broker.UnknownAcquisition: http.UnknownAcquisition,

@@ -164,13 +164,14 @@ class ProduceHandler:
             try:
                 if records is None or len(records) < HEADER_BYTES:
                     raise InvalidBatch("one record batch is needed")
-                key, topic = self._stages.destination(name)
+                destination = self._stages.destination(name)
+                topic = destination.topic
                 if not 0 <= index < len(topic.logs):
                     raise UnknownTopic(f"topic {topic.name} has {len(topic.logs)} partitions")
                 _check_times(topic, records, self._now_ms())
                 if topic.is_rewritten:
                     records, _ = self._rewrite(topic, records)
-                admission = self._stages.admit(key, topic, index, records)
+                admission = self._stages.admit(destination, index, records)
             except MainstemError as error:
                 answers.append(PartitionOutcome(index, code_of(error), message=str(error)))
                 continue
