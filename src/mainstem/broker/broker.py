@@ -85,6 +85,7 @@ class Broker:
         self.dead_letters = DeadLetters(engine, clock, self.topics, configs.rules)
         subscriptions = Subscriptions(engine, clock, configs.rules, self.dead_letters)
         self.share_groups = ShareGroups(engine, clock, topology, configs, subscriptions, configs.share_rules)
+        self.share_groups.is_taken = self.groups.__contains__
         self.administration = Administration(engine)
         self.namespaces = Namespaces(self.administration)
         self.access = Access(self.administration)

@@ -265,6 +265,11 @@ class Groups:
 
     # Administration
 
+    def __contains__(self, name: str) -> bool:
+        """Whether `names` has it."""
+        held = self._held.get(name)
+        return name in self._directed or (held is not None and bool(held.group.members or held.record.is_indexed))
+
     def names(self) -> list[str]:
         """Of groups that have members, or of which something is stored."""
         own = {name: None for name, held in self._held.items() if held.group.members or held.record.is_indexed}

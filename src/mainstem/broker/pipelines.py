@@ -39,8 +39,8 @@ __all__ = [
     "table_pipelines",
 ]
 
-TABLE, TABLES = "table", "tables"
-"""The setting of a topic, and what a driver runs for it."""
+TABLES = "tables"
+"""What a driver runs for topics that are kept as tables."""
 LEASE_S = 30.0
 """How long a worker may be silent before another one gets what it runs."""
 
@@ -254,7 +254,7 @@ class Pipelines:
 
 def table_pipelines(topics: Topics) -> Iterable[tuple[str, DefinitionEntry]]:
     """One pipeline for all topics that are kept as tables, while there are any."""
-    if any(topic.configs.get(TABLE) == "true" for topic in topics.by_id.values()):
+    if topics.tables():
         yield RESERVED_PREFIX + TABLES, built_in(TABLES, TABLES, "table")
 
 

@@ -8,7 +8,7 @@ from mainstem.broker.clock import Clock
 from mainstem.broker.group_configs import GroupConfigs
 from mainstem.broker.group_registry import GroupRegistry
 from mainstem.broker.subscriptions import Subscriptions
-from mainstem.coordination.errors import GroupNotEmpty
+from mainstem.coordination.errors import GroupNotEmpty, UnknownGroup
 from mainstem.coordination.group_config import DURATION_PREFIX, duration_ms
 from mainstem.coordination.heartbeats import Beat, BeatRules, Told
 from mainstem.coordination.share_group import ShareGroup, ShareMember, decode_epoch
@@ -37,6 +37,8 @@ class ShareGroups(GroupRegistry[ShareGroup]):
         self.subscriptions = subscriptions
         self.is_held: Callable[[str], bool] = lambda name: False
         """Whether records of a group are held by somebody who is no member; acquisitions set it."""
+        self.is_taken: Callable[[str], bool] = lambda name: False
+        """Whether a group of another kind has the name; the broker sets it."""
 
     async def load(self, logs: Container[int]) -> None:
         """Take back what is stored, but for logs that are gone."""
@@ -51,6 +53,7 @@ class ShareGroups(GroupRegistry[ShareGroup]):
 
         Who leaves may still settle what it holds: that is given back when its session ends, not here.
         """
+        self.check_kind(name)
         group = self._met(name, beat)
         told = group.beat(beat, self._topology, self._now_ms())
         self._arm(self._hold(group))
@@ -61,10 +64,16 @@ class ShareGroups(GroupRegistry[ShareGroup]):
         return told
 
     async def ensure(self, name: str) -> None:
-        """See to it that there is such a group, with members or without."""
+        """See to it that there is such a group, with members or without. Raises UnknownGroup if it is of another kind."""
+        self.check_kind(name)
         if name not in self:
             group = self._hold(self._create(name))
             await self._engine.alter((), group.decide_epoch())
+
+    def check_kind(self, name: str) -> None:
+        """Names are common to all kinds of groups. Raises UnknownGroup, in the words of Kafka's brokers."""
+        if name not in self and self.is_taken(name):
+            raise UnknownGroup(f"Group {name} is not a share group.")
 
     async def open(self, name: str, log: int, place: Place | None = None) -> None:
         """Begin to read a log there, or where the group's setting says, unless it is read already. Raises UnknownGroup."""

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mainstem.broker.alarm import Alarm
+from mainstem.broker.changes_underway import Underway
 from mainstem.broker.clock import Clock
 from mainstem.broker.dead_letters import DeadLetters, Rules
 from mainstem.broker.subscription_reading import Available, Taken, Wish, hold_from, lease_from, measure
@@ -34,12 +35,13 @@ def _nothing(_name: str) -> None:
 class _Held:
     """A subscription with its cursors, its timer and who waits for it."""
 
-    __slots__ = ("alarm", "cursors", "name", "waits")
+    __slots__ = ("alarm", "cursors", "name", "underway", "waits")
 
     def __init__(self, name: str, clock: Clock, ring: Callable[[_Held], None]) -> None:
         self.name = name
         self.cursors: dict[int, Cursor] = {}
         self.waits: set[Wait] = set()
+        self.underway: set[Underway] = set()
         self.alarm = Alarm(clock, lambda: ring(self))
 
     def wake(self) -> None:
@@ -198,9 +200,10 @@ class Subscriptions:
         if held is not None:
             held.wake()
 
-    async def reload(self, name: str) -> None:
-        """Back to what is stored: a commit that others have made of our changes was refused."""
-        await self._reload(self._hold(name))
+    def take_changes(self, name: str, cursors: Sequence[Cursor]) -> Underway:
+        """What has changed of these, for somebody who stores it and says how that went."""
+        changes = [mutation for cursor in cursors for mutation in cursor.take_changes(scope_of(name))]
+        return Underway(cursors, changes, self._hold(name).underway)
 
     # Settling
 
@@ -290,7 +293,7 @@ class Subscriptions:
         self.on_reload(held.name)
         held.wake()
 
-    async def _store(self, held: _Held, logs: Iterable[int]) -> None:
+    async def _store(self, held: _Held, logs: Sequence[int]) -> None:
         """Everything that has changed, with the dead letters of it, in one commit. Raises kinds of MainstemError."""
         cursors = [held.cursors[number] for number in logs if number in held.cursors]
         letters: dict[int, list[Append]] = {}
@@ -299,18 +302,32 @@ class Subscriptions:
             cursor.bury(spent)
         current = [cursor for cursor in cursors if held.cursors.get(cursor.log) is cursor]
         appends = [append for cursor in current for append in letters.get(cursor.log, ())]
-        changes = [mutation for cursor in current for mutation in cursor.take_changes(scope_of(held.name))]
-        if not changes:
-            # Somebody else's commit may have taken them along: what is answered is durable all the same.
-            await self._engine.commit([])
-            return
-        (outcome,) = await self._engine.commit([Commit(appends=appends, state=changes)])
-        if appends and isinstance(outcome, PeerError):
-            log.warning("subscription %s: dead letters are refused and left out: %s", held.name, outcome)
-            (outcome,) = await self._engine.commit([Commit(state=changes)])
+        earlier = list(held.underway)
+        if any(cursor.is_changed for cursor in current):
+            await self._commit(held, current, appends)
+            if not letters:
+                return  # nobody was let in between the change and the commit
+        # Somebody else's commit may have taken some along: what is answered is durable all the same.
+        for underway in earlier:
+            await underway.wait()
+        if any(underway.is_back for underway in earlier):
+            await self._store(held, logs)
+
+    async def _commit(self, held: _Held, cursors: Sequence[Cursor], appends: Sequence[Append]) -> None:
+        underway = self.take_changes(held.name, cursors)
+        try:
+            (outcome,) = await self._engine.commit([Commit(appends=appends, state=underway.changes)])
+            if appends and isinstance(outcome, PeerError):
+                log.warning("subscription %s: dead letters are refused and left out: %s", held.name, outcome)
+                (outcome,) = await self._engine.commit([Commit(state=underway.changes)])
+        except BaseException:
+            underway.put_back()  # whether it is stored is not known, and to store it twice does no harm
+            raise
         if isinstance(outcome, MainstemError):
+            underway.refused(outcome)
             await self._reload(held)
             raise outcome
+        underway.stored()
 
     def _store_later(self, held: _Held, logs: list[int]) -> None:
         async def store() -> None:

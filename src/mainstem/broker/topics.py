@@ -85,6 +85,10 @@ class Topics:
         """What of that holds for topics that do not say otherwise, by the names of topic configurations."""
         return self._catalog.topic_defaults
 
+    def tables(self) -> list[Topic]:
+        """Those that are kept as tables, in whatever order."""
+        return [self.by_id[found] for found in self._catalog.tables]
+
     # Changes
 
     async def create(self, wishes: Sequence[NewTopic]) -> list[Topic | MainstemError]:

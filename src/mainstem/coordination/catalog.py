@@ -16,7 +16,7 @@ import msgspec
 
 from mainstem.coordination.broker_config import CLUSTER, check_broker_config, topic_defaults
 from mainstem.coordination.errors import InvalidPartitionCount, InvalidTopicName, TopicExists, UnknownTopic
-from mainstem.coordination.topic_config import LONG_MAX, OPTIONS, check_topic_config, log_config
+from mainstem.coordination.topic_config import LONG_MAX, OPTIONS, TABLE, check_topic_config, log_config
 from mainstem.storage.contract import ConfigureLog, CreateLog, DeleteLog, LogChange, LogConfig, Mutation
 
 SCOPE = "catalog"
@@ -138,6 +138,8 @@ class Catalog:
         self.by_id: dict[uuid.UUID, Topic] = {}
         self.origins: dict[int, tuple[uuid.UUID, int]] = {}
         """The topic and partition that a log is of."""
+        self.tables: set[uuid.UUID] = set()
+        """Topics that are kept as tables."""
         self.cluster_id = ""
         self.broker_configs: dict[str, dict[str, str]] = {}
         """By node, and by the empty name for all, what was set while the broker ran."""
@@ -283,6 +285,7 @@ class Catalog:
             namespace, _, name = key.removeprefix(_TOPIC_PREFIX).decode().partition("/")
             gone = self.namespaces[namespace].pop(name)
             del self.by_id[gone.id]
+            self.tables.discard(gone.id)
             for log in gone.logs:
                 del self.origins[log]
             self._plain_names.pop((namespace, _plain(name)), None)
@@ -292,6 +295,7 @@ class Catalog:
         topic = Topic(msgspec.structs.replace(entry, configs=configs), self.topic_defaults)
         self.namespaces.setdefault(topic.namespace, {})[topic.name] = topic
         self.by_id[topic.id] = topic
+        (self.tables.add if configs.get(TABLE) == "true" else self.tables.discard)(topic.id)
         self.origins.update((log, (topic.id, partition)) for partition, log in enumerate(topic.logs))
         self._plain_names[topic.namespace, _plain(topic.name)] = topic.name
 

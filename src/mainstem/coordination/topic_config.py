@@ -21,6 +21,8 @@ INT_MAX = 2**31 - 1
 SEGMENT_BYTES_MIN = 1 << 20
 MESSAGE_BYTES_MIN = 78
 """What ends a transaction must fit."""
+TABLE = "table"
+"""Whether a topic is kept as a table, too."""
 TABLE_SCHEMES = ("file", "s3", "gs")
 VALUE_FORMATS = ("raw", "string", "json", "avro", "protobuf")
 
@@ -150,7 +152,7 @@ _OPTIONS = (
                 "Spreads the rolling of segments; here nothing rolls at once."),
     TopicOption("segment.ms", "long", "604800000", _integer(1, LONG_MAX),
                 "Upper bound of the time until records can be reclaimed; here they always can."),
-    TopicOption("table", "boolean", "false", _one_of("true", "false"), "Whether the topic is kept as a table, too."),
+    TopicOption(TABLE, "boolean", "false", _one_of("true", "false"), "Whether the topic is kept as a table, too."),
     TopicOption("table.interval.ms", "long", "60000", _integer(1_000, LONG_MAX),
                 "How often the table takes over what is new in the log."),
     TopicOption("table.location", "string", "", _location,

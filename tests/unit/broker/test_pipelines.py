@@ -7,11 +7,13 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from mainstem.broker.broker import Broker
 from mainstem.broker.errors import BuiltInPipeline, DeploymentError, StaleLease, UnknownPipeline
 from mainstem.broker.pipelines import LEASE_S, Holder, Orders, Pipelines, SinkReport, WorkerReport, built_in
+from mainstem.broker.topics import NewTopic
 from mainstem.storage.async_runtime import AsyncRuntime
 from mainstem.storage.memory.engine import MemoryEngine
-from tests.unit.broker.brokers import with_engine
+from tests.unit.broker.brokers import with_broker, with_engine
 
 A, B = Holder("a", "1"), Holder("b", "1")
 
@@ -214,6 +216,22 @@ async def test_pipelines_of_the_broker_itself(engine: MemoryEngine) -> None:
     assert names(await pipelines.beat(A, 5, [])) == []
     brought.clear()
     assert (await pipelines.beat(A, 5, running(orders))).removed == ["mainstem.tables"]
+
+
+@with_broker
+async def test_one_pipeline_for_all_topics_that_are_tables(broker: Broker) -> None:
+    def listed() -> list[str]:
+        return list(broker.pipelines.all(with_built_in=True))
+
+    await broker.topics.create([NewTopic("plain", 1, {}), NewTopic("kept", 1, {"table": "true"})])
+    assert listed() == ["mainstem.tables"]
+    assert [topic.name for topic in broker.topics.tables()] == ["kept"]
+    await broker.topics.configure("kept", lambda configs: {**configs, "table": "false"})
+    assert listed() == []
+    await broker.topics.configure("kept", lambda configs: {**configs, "table": "true"})
+    assert listed() == ["mainstem.tables"]
+    await broker.topics.delete(broker.topics.get("kept"))
+    assert listed() == []
 
 
 class Leases(RuleBasedStateMachine):

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from mainstem.broker.acquisitions.holds import SettledStretches, Tried, Wish, add
+from mainstem.broker.changes_underway import Underway
 from mainstem.broker.dead_letters import MESSAGES, Condemned, DeadLetters
 from mainstem.broker.queues import Put
 from mainstem.broker.share_groups import ShareGroups
 from mainstem.broker.topics import Topics
 from mainstem.coordination.acquisitions import STRETCHES_MAX, Acquisition, Source, Stretch, Stretches, Verdict
 from mainstem.coordination.cursor import NEVER
-from mainstem.coordination.errors import UnknownTopic
+from mainstem.coordination.errors import UnknownGroup, UnknownTopic, UnsuitableSource
 from mainstem.coordination.subscription import Cursor, Spent
-from mainstem.coordination.subscription_entries import scope_of
 from mainstem.storage.contract import Append, Edge, Engine, Mutation
 
 EXHAUSTED, REJECTED = MESSAGES[Spent.EXHAUSTED], MESSAGES[Spent.REJECTED]
@@ -36,9 +36,18 @@ class TopicHolds:
                 raise UnknownTopic(f"topic {name}")
         return [log for name in sorted(names) for log in known[name].logs]
 
+    def _check_group(self, name: str) -> None:
+        try:
+            self._groups.check_kind(name)
+        except UnknownGroup:
+            raise UnsuitableSource(
+                f"{name} is a consumer group, which has its own offsets: choose another name"
+            ) from None
+
     async def take(self, source: Source, wish: Wish) -> Stretches:
         """Each partition has its share of what is wanted; what one does not have, others may give."""
         logs = self._logs(wish.topics)
+        self._check_group(source.name)
         await self._groups.ensure(source.name)
         place = {"earliest": Edge.START, "latest": Edge.END, None: None}[wish.starting]
         for log in logs:
@@ -69,6 +78,7 @@ class TopicHolds:
 
     async def ends(self, source: Source, topics: Sequence[str]) -> Mapping[int, int]:
         """The last stable offset of each partition."""
+        self._check_group(source.name)
         return {log: (await self._engine.offset_at(log, Edge.STABLE)).offset for log in self._logs(topics)}
 
     def free(self, source: Source, stretches: Stretches) -> None:
@@ -118,6 +128,10 @@ class TopicHolds:
         """As they are now."""
         return self._subscriptions.cursors(source.name)
 
+    def take_changes(self, source: Source, cursors: Sequence[Cursor]) -> Underway:
+        """To be stored with a commit."""
+        return self._subscriptions.take_changes(source.name, cursors)
+
 
 class TopicPart:
     """What becomes of one acquisition."""
@@ -132,6 +146,7 @@ class TopicPart:
         self.dead: list[Append] = []
         self._applied: list[SettledStretches] = []
         self._cursors: Mapping[int, Cursor] = {}
+        self._underway: Underway | None = None
 
     def letters(self) -> Sequence[Put]:
         """Not to queues."""
@@ -155,9 +170,9 @@ class TopicPart:
 
     def state(self) -> Sequence[Mutation]:
         """Of all cursors that were touched."""
-        scope = scope_of(self._source.name)
         touched = [cursor for log, cursor in self._cursors.items() if log in self.settled or log in self.tried]
-        return [mutation for cursor in touched for mutation in cursor.take_changes(scope)]
+        self._underway = self._holds.take_changes(self._source, touched)
+        return self._underway.changes
 
     def revert(self) -> None:
         """Nothing was settled, and nothing tried."""
@@ -165,9 +180,15 @@ class TopicPart:
             settled.revert()
         for log, tried in self._tried():
             tried.revert(self._cursors[log])
+        if self._underway is not None:
+            self._underway.put_back()
+            self._underway = None
 
     def done(self) -> None:
         """What is tried again at once is free."""
+        if self._underway is not None:
+            self._underway.stored()
+            self._underway = None
         self._holds.free(self._source, self.returned)
 
 

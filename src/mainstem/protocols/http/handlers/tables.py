@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.log import Edge
-from mainstem.broker.topics import Topic
+from mainstem.broker.topics import DEFAULT_NAMESPACE, Topic
 from mainstem.protocols.http import errors
 from mainstem.protocols.http.handlers.operations import Operations
 from mainstem.protocols.http.handlers.pace import Pace
@@ -53,7 +53,7 @@ class TableHandlers:
     async def list_tables(self, call: Call) -> TablePage:
         """Topics that are kept as tables, by name."""
         topics, query, pace = self._broker.topics.named(), call.query, Pace(self._broker.clock)
-        kept = [name for name, topic in topics.items() if _is_table(topic)]
+        kept = [topic.name for topic in self._broker.topics.tables() if topic.namespace == DEFAULT_NAMESPACE]
         names, more = await smallest(kept, query.after, query.limit, pace)
         shown: list[TableFacts] = []
         for name in names:

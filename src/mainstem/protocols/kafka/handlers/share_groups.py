@@ -7,7 +7,6 @@ from uuid import UUID
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.directed_groups import JOINS
-from mainstem.broker.errors import UnknownGroup
 from mainstem.broker.share_groups import Beat, ShareGroup
 from mainstem.broker.topics import Topic
 from mainstem.model.errors import MainstemError
@@ -26,7 +25,6 @@ class ShareGroupHandlers:
 
     def __init__(self, broker: Broker) -> None:
         self._groups = broker.share_groups
-        self._others = broker.groups
         self._topics = broker.topics.by_id
 
     def apis(self) -> dict[int, Served]:
@@ -51,8 +49,6 @@ class ShareGroupHandlers:
             rack_id=body.rack_id,
         )
         try:
-            if body.group_id not in self._groups and body.group_id in self._others.names():
-                raise UnknownGroup(f"Group {body.group_id} is not a share group.")
             told = await self._groups.beat(body.group_id, beat)
         except MainstemError as error:
             return {"error_code": group_code(error), "error_message": str(error)}
