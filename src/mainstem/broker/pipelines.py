@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from mainstem.broker.clock import Clock
+from mainstem.broker.foreground_runs import ForegroundRuns
 from mainstem.broker.topics import Topics
 from mainstem.coordination.deployment_errors import BuiltInPipeline, StaleLease, UnknownPipeline
 from mainstem.coordination.deployments import (
@@ -87,6 +88,7 @@ class Pipelines:
         self._leases: dict[str, float] = {}
         """Until when, by the monotonic clock."""
         self._lane = asyncio.Lock()
+        self.foreground = ForegroundRuns(clock)
         self.origins: list[Callable[[], Iterable[tuple[str, DefinitionEntry]]]] = []
         """Further pipelines that other parts of the broker bring: asked whenever somebody wants to know."""
 
@@ -203,7 +205,13 @@ class Pipelines:
     def progress(
         self, name: str, epoch: int, run: str, sinks: Sequence[SinkReport], broken: Mapping[str, int]
     ) -> float:
-        """A driver reports; answers for how many seconds it may go on. Raises UnknownPipeline, StaleLease."""
+        """A driver reports; answers for how many seconds it may go on. Raises UnknownPipeline, StaleLease.
+
+        One without an epoch runs in the foreground, under nobody's lease.
+        """
+        if not epoch and name not in self.all(with_built_in=True):
+            self.foreground.note(name, run, sinks, broken)
+            return LEASE_S
         self.get(name)
         stand = self.stand(name)
         if not epoch or stand.epoch != epoch:

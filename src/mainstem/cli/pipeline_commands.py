@@ -82,9 +82,11 @@ def run(
     from mainstem.pipelines.running.foreground import run_here
 
     try:
-        run_here(found, home=Path(file).absolute().parent, address=address, master=master, data_dir=data_dir)
+        home = Path(file).absolute().parent
+        status = run_here(found, home=home, address=address, master=master, data_dir=data_dir)
     except MainstemError as error:
         fail(str(error).splitlines(), EXIT_FAILED)
+    raise typer.Exit(status)
 
 
 def _with_range(found: Pipeline, begin: str | None, end: str | None) -> Pipeline:

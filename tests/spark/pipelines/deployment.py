@@ -20,14 +20,14 @@ MARK = "PYSPARK_TEST_MARK"
 SMALL = "{spark.driver.memory: 512m, spark.master: 'local[1]', spark.sql.shuffle.partitions: 1}"
 
 
-def definition(name: str, source: str, target: str) -> str:
+def definition(name: str, source: str, target: str, kind: str = "topic") -> str:
     return f"""
 name: {name}
 settings:
   trigger: 200 ms
   spark: {SMALL}
 sources:
-  given: {{topic: {source}, format: json, schema: id BIGINT, options: {{maxRowsPerTrigger: 50}}}}
+  given: {{{kind}: {source}, format: json, schema: id BIGINT, options: {{maxRowsPerTrigger: 50}}}}
 steps:
   taken: {{sql: SELECT value.id FROM given}}
 sinks:

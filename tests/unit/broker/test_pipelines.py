@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.errors import BuiltInPipeline, DeploymentError, StaleLease, UnknownPipeline
+from mainstem.broker.foreground_runs import RUNS_MAX, SILENCE_S
 from mainstem.broker.pipelines import LEASE_S, Holder, Orders, Pipelines, SinkReport, WorkerReport, built_in
 from mainstem.broker.topics import NewTopic
 from mainstem.storage.async_runtime import AsyncRuntime
@@ -216,6 +217,27 @@ async def test_pipelines_of_the_broker_itself(engine: MemoryEngine) -> None:
     assert names(await pipelines.beat(A, 5, [])) == []
     brought.clear()
     assert (await pipelines.beat(A, 5, running(orders))).removed == ["mainstem.tables"]
+
+
+@with_engine
+async def test_runs_in_the_foreground_are_known_while_they_report(engine: MemoryEngine) -> None:
+    clock = HandClock()
+    pipelines = opened(engine, clock)
+    for rows in (3, 5):
+        assert pipelines.progress("p", 0, "run", [SinkReport("out", rows_out=rows)], {}) == LEASE_S
+    assert pipelines.foreground.all()["p"].sinks["out"].rows_out == 5
+    assert pipelines.all(with_built_in=True) == {}
+    assert names(await pipelines.beat(A, 5, [])) == []
+    clock.seconds += SILENCE_S + 1
+    assert pipelines.foreground.all() == {}
+    for number in range(RUNS_MAX):
+        pipelines.progress(f"p{number}", 0, "run", [], {})
+    with pytest.raises(DeploymentError, match="are shown already"):
+        pipelines.progress("one more", 0, "run", [], {})
+    # the name of a deployed one is the deployed one's
+    await pipelines.deploy("p", "p.yml", "text", {})
+    with pytest.raises(StaleLease):
+        pipelines.progress("p", 0, "run", [], {})
 
 
 @with_broker

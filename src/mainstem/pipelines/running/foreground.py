@@ -8,99 +8,102 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from rich.console import Console
-from rich.live import Live
-from rich.table import Table
 
 from mainstem.pipelines.definition.broker_check import check_topics
-from mainstem.pipelines.definition.pipeline import Pipeline
+from mainstem.pipelines.definition.pipeline import Mode, Pipeline
 from mainstem.pipelines.options import ADDRESS_DEFAULT
 from mainstem.pipelines.running.lines import Lines
-from mainstem.pipelines.running.progress import BrokenRule, RunProgress, SinkProgress
+from mainstem.pipelines.running.live_view import LiveView
+from mainstem.pipelines.running.progress import SinkProgress
+from mainstem.pipelines.running.reporting import ForegroundReporter
 from mainstem.pipelines.running.run import PipelineRun, Watch
 from mainstem.pipelines.running.starting import locked, open_context, pipeline_directory
+
+ENDED_BY_SIGNAL = 128
+"""What the exit status begins with where a signal ended what was to be done whole."""
+
+Handlers: TypeAlias = dict[signal.Signals, Any]
 
 logger = logging.getLogger("mainstem.pipeline")
 
 
-def run_here(
-    pipeline: Pipeline, *, home: Path, address: str | None, master: str | None, data_dir: str | None
-) -> RunProgress:
-    """Until it is done or stopped. Raises kinds of MainstemError."""
-    with locked(pipeline_directory(pipeline.name, data_dir)):
+def run_here(pipeline: Pipeline, *, home: Path, address: str | None, master: str | None, data_dir: str | None) -> int:
+    """Until it is done or stopped; answers the exit status. Raises kinds of MainstemError."""
+    with locked(pipeline_directory(pipeline.name, data_dir)), _Signals() as signals:
         check_topics(pipeline, address or pipeline.settings.address or ADDRESS_DEFAULT)
         logger.info("Spark is started for pipeline %s", pipeline.name)
         context = open_context(pipeline, home=home, address=address, master=master, data_dir=data_dir)
         lines = Lines(pipeline)
         console = Console(stderr=True)
-        shown = _Shown(console) if console.is_terminal else None
+        view = LiveView(console) if console.is_terminal else None
+        if view is not None:
+            # its lines would go through the table; what matters is told in a sentence
+            context.session.sparkContext.setLogLevel("ERROR")
 
         def progress(now: SinkProgress) -> None:
-            if shown is None:
+            if view is None:
                 lines.progress(now)
             else:
-                shown.update(run.progress)
+                view.update(run.progress)
 
-        def broken(found: BrokenRule) -> None:
-            lines.broken(found)
-
-        run = PipelineRun(context, Watch(on_start=_say_begun, on_progress=progress, on_broken=broken))
+        run = PipelineRun(context, Watch(on_start=_say_begun, on_progress=progress, on_broken=lines.broken))
+        http = pipeline.settings.http_address
+        reporter = ForegroundReporter(pipeline.name, run.progress, address=context.address, http=http)
         try:
-            with _stopped_by_signals(run), shown or contextlib.nullcontext():
+            with signals.stopping(run), reporter, view.shown() if view is not None else contextlib.nullcontext():
                 run.execute()
         finally:
             context.session.stop()
         for sink in run.progress.sinks.values():
             logger.info("%s: %s rows in, %s out, in %d batches", sink.sink, sink.rows_in, sink.rows_out, sink.batches)
-        return run.progress
+        is_cut = signals.received is not None and pipeline.mode is not Mode.CONTINUOUS
+        return ENDED_BY_SIGNAL + int(signals.received or 0) if is_cut else 0
 
 
 def _say_begun() -> None:
     logger.info("the pipeline runs; Ctrl-C ends it after the micro-batch under way")
 
 
-@contextlib.contextmanager
-def _stopped_by_signals(run: PipelineRun) -> Iterator[None]:
-    def stop(*_: object) -> None:
-        print("\nending after the micro-batch under way; again: at once", file=sys.stderr)  # noqa: T201
-        run.stop()
+class _Signals:
+    """SIGINT and SIGTERM, from before Spark is there until it is gone."""
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    def __init__(self) -> None:
+        self.received: signal.Signals | None = None
+        self._run: PipelineRun | None = None
+        self._before: Handlers = {}
 
-
-class _Shown:
-    """A table that stays in place, one line per sink."""
-
-    def __init__(self, console: Console) -> None:
-        self._live = Live(console=console, refresh_per_second=2, transient=False)
-
-    def __enter__(self) -> _Shown:
-        self._live.__enter__()
+    def __enter__(self) -> _Signals:
+        self._before = self._install()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._live.__exit__(None, None, None)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
-    def update(self, progress: RunProgress) -> None:
-        """As of now."""
-        table = Table("sink", "rows in/s", "rows out/s", "rows out", "batch", "time", "lag", "state rows", box=None)
-        for now in progress.sinks.values():
-            table.add_row(
-                now.sink,
-                f"{now.rows_in_per_s:,.0f}",
-                f"{now.rows_out_per_s:,.0f}",
-                f"{now.rows_out:,}",
-                str(now.batch),
-                f"{now.batch_ms / 1000:.1f} s",
-                f"{now.lag:,}",
-                f"{now.state_rows:,}",
-            )
-        for rule, rows in progress.broken.items():
-            table.add_row(f"rule {rule}: {rows:,} rows broke it", style="yellow")
-        self._live.update(table)
+    @contextlib.contextmanager
+    def stopping(self, run: PipelineRun) -> Iterator[None]:
+        """They stop this run, also where they came before it."""
+        self._run = run
+        self._install()  # the session has set its own, which ends in the middle of whatever is done
+        if self.received is not None:
+            run.stop()
+        try:
+            yield
+        finally:
+            self._run = None
+
+    def _install(self) -> Handlers:
+        return {number: signal.signal(number, self._receive) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def _receive(self, number: int, _frame: object) -> None:
+        is_second, self.received = self.received is not None, signal.Signals(number)
+        if self._run is not None:
+            print("\nending after the micro-batch under way; again: at once", file=sys.stderr)  # noqa: T201
+            self._run.stop()
+        elif is_second:
+            raise SystemExit(ENDED_BY_SIGNAL + number)
+        else:
+            print("\nending once Spark can be ended; again: at once", file=sys.stderr)  # noqa: T201

@@ -10,6 +10,7 @@ from typing import Any
 from mainstem.pipelines.running.rules import OBSERVED
 from mainstem.pipelines.stream_offsets import StreamOffsets
 
+KIBI = 1024
 WRITTEN = "rows:"
 """What the name of the count of written rows begins with."""
 
@@ -103,7 +104,17 @@ def line_of(now: SinkProgress) -> str:
         f"{now.sink}: {now.rows_in_per_s:,.0f} rows/s in, {now.rows_out_per_s:,.0f} out, "
         f"batch {now.batch} in {now.batch_ms / 1000:.1f} s, lag {now.lag:,}"
     )
-    return f"{text}, state {now.state_rows:,} rows" if now.state_rows else text
+    return f"{text}, state {now.state_rows:,} rows, {shown_bytes(now.state_bytes)}" if now.state_rows else text
+
+
+def shown_bytes(count: int) -> str:
+    """For people: 1.5 MiB."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if size < KIBI:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= KIBI
+    return f"{size:.1f} GiB"
 
 
 def _number(row: Any, name: str) -> int:

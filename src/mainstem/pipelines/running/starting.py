@@ -19,6 +19,8 @@ IDLE_SETTINGS = {
     # A query without rows says so seldom, and is not looked at in between.
     "spark.sql.streaming.noDataProgressEventInterval": "10000",
     "spark.sql.streaming.stopTimeout": "30000",
+    # its bar would be written into the log, and through the view of a terminal
+    "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "10",
 }
 LOCK = "running.lock"

@@ -23,6 +23,7 @@ from mainstem.pipelines.definition.broker_check import check_topics
 from mainstem.pipelines.definition.files import read_pipeline
 from mainstem.pipelines.definition.pipeline import Mode, Pipeline
 from mainstem.pipelines.running.lines import Lines
+from mainstem.pipelines.running.reporting import REPORT_S, progress_content
 from mainstem.pipelines.running.run import PipelineRun, Watch
 from mainstem.pipelines.running.starting import (
     IDLE_SETTINGS,
@@ -36,8 +37,6 @@ from mainstem.pipelines.worker.built_in import built_in
 from mainstem.sdk.errors import ClientError
 from mainstem.sdk.http_api import ApiRefused, ask, path_of
 
-REPORT_S = 2.0
-"""How often progress is told, where there is some."""
 RENEW_S = 6.0
 """How often the broker is asked whether this driver may go on, in any case."""
 LOCK_PATIENCE_S = 30.0
@@ -158,11 +157,7 @@ class Reporter:
 
     def report(self) -> None:
         """Once. Ends the process if it must not go on."""
-        sinks, broken = [], {}
-        if self._run is not None:
-            sinks = [sink.plain() for sink in list(self._run.progress.sinks.values())]
-            broken = dict(self._run.progress.broken)
-        content = {"epoch": self._epoch, "run": self._id, "sinks": sinks, "broken": broken}
+        content = progress_content(None if self._run is None else self._run.progress, self._id, self._epoch)
         sent = time.monotonic()
         try:
             path = path_of("v1", "pipelines", self._name, "progress")

@@ -33,6 +33,9 @@ def pipeline_families(broker: Broker) -> Iterator[Metric]:
         restarts.add_metric([name], report.restarts)
         up.add_metric([name], float(pipelines.state(name) == "running"))
         sinks += [(name, sink) for sink in report.sinks.values()]
+    for name, report in sorted(pipelines.foreground.all().items()):
+        up.add_metric([name], 1.0)
+        sinks += [(name, sink) for sink in report.sinks.values()]
     yield restarts
     yield up
     yield from _sink_families(sinks[:PIPELINE_SERIES_MAX])

@@ -66,7 +66,8 @@ class PipelineHandlers:
             Route("POST", f"{PIPELINE}/stop", self.stop_pipeline, shown, steps=PipelinePath, query=NoQuery,
                   refusals=(*unknown, *WRITES)),
             Route("POST", f"{PIPELINE}/progress", self.report_progress, {OK: RunPermission}, steps=PipelinePath,
-                  query=NoQuery, content=RunProgress, refusals=(*unknown, errors.StaleLease)),
+                  query=NoQuery, content=RunProgress,
+                  refusals=(*unknown, errors.StaleLease, errors.InvalidPipeline)),
             Route("POST", WORKER, self.beat, {OK: WorkerOrders}, steps=WorkerPath, query=NoQuery, content=WorkerBeat,
                   refusals=WRITES),
         ]  # fmt: skip

@@ -86,6 +86,7 @@ class RunProgress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a driver has done since its start."""
 
     epoch: Number
+    """Of the lease; 0: it runs in the foreground, under none."""
     run: Name
     """Another one for each start."""
     sinks: Annotated[list[SinkReport], msgspec.Meta(max_length=100)] = []
