@@ -22,14 +22,11 @@ from mainstem.broker.dead_letters import DeadLetters
 from mainstem.broker.queues import Queues
 from mainstem.broker.share_groups import ShareGroups
 from mainstem.broker.topics import Topics
-from mainstem.coordination.acquisitions import (
+from mainstem.coordination.acquisition import (
     ACCEPT,
     EXPIRE,
-    RECORDS_MAX,
     RELEASE,
-    SCOPE,
     Acquisition,
-    AcquisitionTable,
     Condition,
     Reading,
     Ruled,
@@ -38,6 +35,7 @@ from mainstem.coordination.acquisitions import (
     Verdict,
     judge,
 )
+from mainstem.coordination.acquisitions import RECORDS_MAX, SCOPE, AcquisitionTable
 from mainstem.coordination.errors import InvalidVerdict, UnknownAcquisition
 from mainstem.model.errors import MainstemError
 from mainstem.storage.contract import Commit, Engine, Mutation

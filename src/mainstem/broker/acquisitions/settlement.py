@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from mainstem.broker.acquisitions.holds import Part
 from mainstem.broker.queues import Outbox
-from mainstem.coordination.acquisitions import Acquisition, AcquisitionTable, Condition
+from mainstem.coordination.acquisition import Acquisition, Condition
+from mainstem.coordination.acquisitions import AcquisitionTable
 from mainstem.coordination.extra import Share
 from mainstem.model.errors import MainstemError
 from mainstem.storage.contract import Commit, CommitResult, Committed, Mutation

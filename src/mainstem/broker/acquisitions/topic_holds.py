@@ -10,7 +10,8 @@ from mainstem.broker.dead_letters import MESSAGES, Condemned, DeadLetters
 from mainstem.broker.queues import Put
 from mainstem.broker.share_groups import ShareGroups
 from mainstem.broker.topics import Topics
-from mainstem.coordination.acquisitions import STRETCHES_MAX, Acquisition, Source, Stretch, Stretches, Verdict
+from mainstem.coordination.acquisition import Acquisition, Source, Stretch, Stretches, Verdict
+from mainstem.coordination.acquisitions import STRETCHES_MAX
 from mainstem.coordination.cursor import NEVER
 from mainstem.coordination.errors import UnknownGroup, UnknownTopic, UnsuitableSource
 from mainstem.coordination.subscription import Cursor, Spent
