@@ -1,5 +1,6 @@
 """A broker with all that statements ask for."""
 
+import base64
 import json
 import urllib.request
 from pathlib import Path
@@ -16,6 +17,7 @@ class Everything:
         self.program = Program(data_dir, "--listen", "http=127.0.0.1:0")
         ready = self.program.wait_ready()
         self.address, self.amqp, self.http = (ready[name][0] for name in ("kafka", "amqp", "http"))
+        self.management = ready["management"][0]
 
     def post(self, path: str, content: dict[str, Any], method: str = "POST") -> None:
         asked = urllib.request.Request(
@@ -24,6 +26,12 @@ class Everything:
             {"content-type": "application/json"},
             method=method,
         )
+        urllib.request.urlopen(asked, timeout=30).close()
+
+    def create_host(self, name: str) -> None:
+        asked = urllib.request.Request(f"http://{self.management}/api/vhosts/{name}", b"{}", method="PUT")
+        asked.add_header("content-type", "application/json")
+        asked.add_header("authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
         urllib.request.urlopen(asked, timeout=30).close()
 
     def create(self, name: str, partitions: int = 1, **config: Any) -> None:

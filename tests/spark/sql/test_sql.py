@@ -117,24 +117,35 @@ def test_what_the_broker_knows(served: Everything, ask: Asked) -> None:
     served.post("/v1/schedules", later)
     (waiting,) = ask.rows("SELECT topic, value, due > current_timestamp() AS waits FROM mainstem.schedule")
     assert waiting == {"topic": "known", "value": "later", "waits": True}
-    with contextlib.closing(pika.BlockingConnection(pika.URLParameters(f"amqp://{served.amqp}"))) as connection:
-        channel = connection.channel()
-        channel.queue_declare("dead")
-        channel.queue_declare("work", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
-        channel.confirm_delivery()
-        channel.basic_publish("", "work", b"broken", pika.BasicProperties(headers={"trace": "7"}))
-        tag = channel.basic_get("work")[0]
-        channel.basic_reject(tag.delivery_tag, requeue=False)
-        while not channel.queue_declare("dead", passive=True).method.message_count:
-            connection.process_data_events(0.05)
-    (letter,) = ask.rows("SELECT reason, queue, lies_in, value FROM mainstem.dead_letters")
-    assert letter == {"reason": "rejected", "queue": "work", "lies_in": "dead", "value": "broken"}
-    ready = ask.rows("SELECT name, ready FROM mainstem.queues WHERE name = 'dead'")
-    assert ready == [{"name": "dead", "ready": 1}]
+    served.create_host("other")
+    reject_one(served, "%2F", b"broken")
+    reject_one(served, "other", b"broken there")
+    letters = ask.rows("SELECT namespace, reason, queue, lies_in, value FROM mainstem.dead_letters ORDER BY namespace")
+    same = {"reason": "rejected", "queue": "work", "lies_in": "dead"}
+    assert letters == [
+        {"namespace": "default", **same, "value": "broken"},
+        {"namespace": "other", **same, "value": "broken there"},
+    ]
+    ready = ask.rows("SELECT namespace, name, ready FROM mainstem.queues WHERE name = 'dead' ORDER BY namespace")
+    assert ready == [{"namespace": space, "name": "dead", "ready": 1} for space in ("default", "other")]
     joined = (
         "SELECT count(*) AS n FROM known k CROSS JOIN mainstem.topics t WHERE t.name = 'known' AND t.partitions = 2"
     )
     assert ask.rows(joined) == [{"n": 2}]
+
+
+def reject_one(served: Everything, vhost: str, body: bytes) -> None:
+    url = pika.URLParameters(f"amqp://{served.amqp}/{vhost}")
+    with contextlib.closing(pika.BlockingConnection(url)) as connection:
+        channel = connection.channel()
+        channel.queue_declare("dead")
+        channel.queue_declare("work", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+        channel.confirm_delivery()
+        channel.basic_publish("", "work", body, pika.BasicProperties(headers={"trace": "7"}))
+        tag = channel.basic_get("work")[0]
+        channel.basic_reject(tag.delivery_tag, requeue=False)
+        while not channel.queue_declare("dead", passive=True).method.message_count:
+            connection.process_data_events(0.05)
 
 
 def test_rows_are_inserted_whole_or_not_at_all(served: Everything, ask: Asked) -> None:

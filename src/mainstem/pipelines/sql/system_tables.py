@@ -21,6 +21,7 @@ PREFIX = "mainstem"
 """The schema in which these tables are."""
 LETTER_TOPICS = "errors.deadletterqueue.group.enable"
 ORIGIN_HEADER = "mainstem-origin"
+DEFAULT_NAMESPACE = "default"
 ORIGIN_FIELDS = (
     "reason",
     "namespace",
@@ -65,22 +66,31 @@ def _groups(http: HttpPages, client: Client) -> Iterator[Row]:
 
 
 def _queues(http: HttpPages, client: Client) -> Iterator[Row]:
-    yield from http.items(f"/v1/queues?{PAGE}", "queues")
+    for space in http.items(f"/v1/namespaces?{PAGE}", "namespaces"):
+        namespace = space["name"]
+        for queue in http.items(f"/v1/queues?namespace={_step(namespace)}&{PAGE}", "queues"):
+            yield queue | {"namespace": namespace}
 
 
 def _dead_letters(http: HttpPages, client: Client) -> Iterator[Row]:
-    queues = [queue["name"] for queue in http.items(f"/v1/queues?{PAGE}", "queues")]
-    for queue in queues:
-        for page in _still_there(http, f"/v1/queues/{_step(queue)}/messages?header={ORIGIN_HEADER}&{PAGE}"):
+    shown: set[str] = set()
+    """Queues that are topics too: their messages are not read twice."""
+    for queue in _queues(http, client):
+        name, namespace = queue["name"], queue["namespace"]
+        if namespace == DEFAULT_NAMESPACE:
+            shown.add(name)
+        asked = f"namespace={_step(namespace)}&header={ORIGIN_HEADER}&{PAGE}"
+        for page in _still_there(http, f"/v1/queues/{_step(name)}/messages?{asked}"):
             for message in page["messages"]:
                 if message["origin"] is not None:
                     yield {
-                        "lies_in": queue,
+                        "lies_in": name,
+                        "namespace": namespace,
                         "place": message["place"],
                         **_record(message),
                         **_origin(message["origin"]),
                     }
-    yield from _letters_in_topics(client, set(queues))
+    yield from _letters_in_topics(client, shown)
 
 
 def _letters_in_topics(client: Client, queues: set[str]) -> Iterator[Row]:
@@ -102,6 +112,7 @@ def _letters_in_topics(client: Client, queues: set[str]) -> Iterator[Row]:
                     if ORIGIN_HEADER in facts:
                         yield {
                             "lies_in": name,
+                            "namespace": DEFAULT_NAMESPACE,
                             "place": f"{at.partition}:{offset}",
                             "key": key.as_py(),
                             "value": value.as_py(),
@@ -135,7 +146,7 @@ def _pipelines(http: HttpPages, client: Client) -> Iterator[Row]:
     for one in http.items(f"/v1/pipelines?all=true&{PAGE}", "pipelines"):
         names = ("name", "origin", "state", "wanted", "revision", "error", "restarts", "worker")
         progress = _time(one["progress_ms"]) if one["progress_ms"] else None
-        sinks = [{name: sink.get(name) for name in ("name", "rows_in", "rows_out", "lag")} for sink in one["sinks"]]
+        sinks = [{name: sink.get(name) for name in ("sink", "rows_in", "rows_out", "lag")} for sink in one["sinks"]]
         yield {name: one[name] for name in names} | {"progress": progress, "sinks": msgspec.json.encode(sinks).decode()}
 
 
@@ -154,11 +165,13 @@ SYSTEM_TABLES = {
         "Groups, a row for each partition they read, with their lag.",
     ),
     "queues": SystemTable(
-        "name STRING, kind STRING, ready BIGINT, unsettled BIGINT, consumers INT, paused BOOLEAN", _queues, "Queues."
+        "namespace STRING, name STRING, kind STRING, ready BIGINT, unsettled BIGINT, consumers INT, paused BOOLEAN",
+        _queues,
+        "Queues, of all virtual hosts: `/` is the namespace default.",
     ),
     "dead_letters": SystemTable(
-        "lies_in STRING, place STRING, reason STRING, queue STRING, topic STRING, partition INT, offset BIGINT, "
-        f"created TIMESTAMP, died TIMESTAMP, deliveries INT, failures INT, error STRING, {RECORD}",
+        "lies_in STRING, namespace STRING, place STRING, reason STRING, queue STRING, topic STRING, partition INT, "
+        f"offset BIGINT, created TIMESTAMP, died TIMESTAMP, deliveries INT, failures INT, error STRING, {RECORD}",
         _dead_letters,
         "Dead letters, with where each comes from and why.",
     ),

@@ -14,6 +14,7 @@ from mainstem.protocols.http.handlers.groups import GroupHandlers
 from mainstem.protocols.http.handlers.lag import LagMeter
 from mainstem.protocols.http.handlers.loop_delay import LoopDelay
 from mainstem.protocols.http.handlers.measurements import MeasurementHandlers
+from mainstem.protocols.http.handlers.namespaces import NamespaceHandlers
 from mainstem.protocols.http.handlers.node import NodeHandlers
 from mainstem.protocols.http.handlers.operations import Operations, OperationsHandlers
 from mainstem.protocols.http.handlers.pipelines import PipelineHandlers
@@ -58,6 +59,7 @@ class HttpAdapter:
             *MeasurementHandlers(operations, broker, group_lag, LoopDelay(broker.clock)).routes(),
             *node.routes(),
             *TopicHandlers(broker, meter).routes(),
+            *NamespaceHandlers(broker).routes(),
             *TableHandlers(broker, operations).routes(),
             *GroupHandlers(broker, group_lag).routes(),
             *StageHandlers(broker).routes(),
