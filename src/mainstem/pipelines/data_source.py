@@ -38,7 +38,7 @@ class DefaultSource(DataSource):
             from mainstem.pipelines.sql.system_source import system_schema
 
             return system_schema(self.options)
-        if self._has_history:
+        if self._history in ("table", "current"):
             from mainstem.pipelines.tables.history_source import history_schema
 
             return history_schema(self.options)
@@ -56,7 +56,11 @@ class DefaultSource(DataSource):
             from mainstem.pipelines.sql.system_source import SystemReader
 
             return SystemReader(self.options, schema)
-        if self._has_history:
+        if self._history == "current":
+            from mainstem.pipelines.tables.current_source import CurrentReader
+
+            return CurrentReader(self.options, schema)
+        if self._history == "table":
             from mainstem.pipelines.tables.history_source import HistoryReader
 
             return HistoryReader(self.options, schema)
@@ -75,9 +79,9 @@ class DefaultSource(DataSource):
         return TopicStreamReader(self.options, schema)
 
     @property
-    def _has_history(self) -> bool:
+    def _history(self) -> str:
         told = {name.lower(): value for name, value in self.options.items()}
-        return told.get("history", "").lower() == "table"
+        return told.get("history", "").lower()
 
     @property
     def _is_of_queue(self) -> bool:

@@ -15,7 +15,7 @@ from mainstem.sdk.errors import UnknownTopic
 from mainstem.sdk.operations import TopicPartition
 
 FORMATS = ("raw", "string", "json", "avro", "protobuf")
-HISTORIES = ("log", "table")
+HISTORIES = ("log", "table", "current")
 DECODERS = ("auto", "numpy", "numba")
 
 ALIASES = {

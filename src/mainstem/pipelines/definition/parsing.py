@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from mainstem.pipelines.definition.document import Node, read_yaml
 from mainstem.pipelines.definition.errors import DefinitionRefused, Place, Problem
+from mainstem.pipelines.definition.part_options import queue_options, sink_options, table_options, topic_options
 from mainstem.pipelines.definition.pipeline import (
     Action,
     Deduplicate,
@@ -24,7 +25,6 @@ from mainstem.pipelines.definition.pipeline import (
 )
 from mainstem.pipelines.definition.section import Section, as_duration
 from mainstem.pipelines.errors import InvalidOption
-from mainstem.pipelines.source_options import SourceOptions
 from mainstem.pipelines.starting_point import parse_offsets
 
 PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -38,9 +38,8 @@ SINK_KINDS = ("topic", "parquet", "delta", "table", "console")
 FILE_FORMATS = ("parquet", "json", "csv", "text", "orc", "delta", "table")
 TABLE_FORMATS = ("delta", "table")
 """Read as they are when the run starts."""
+CONSOLE_ROWS, CONSOLE_ROWS_MAX = 20, 1_000
 RECORD_COLUMNS = ("key", "value", "headers", "partition", "timestamp")
-DEFAULT_START = "earliest"
-"""A pipeline loses nothing that came before its first start, unless it is told to."""
 
 T = TypeVar("T")
 
@@ -142,9 +141,11 @@ class _Parts:
         options = section.options("options")
         file_format, schema, is_stream = "", None, self._mode is not Mode.BATCH
         if kind in TOPIC_KINDS:
-            options = self._topic_options(section, kind, target, options)
+            options = topic_options(section, kind, target, options, is_batch=self._mode is Mode.BATCH)
         elif kind == "queue":
-            options = self._queue_options(section, target, options)
+            if self._mode is Mode.BATCH:
+                section.problem("a queue cannot be read in mode batch: what was settled is not there any more")
+            options = queue_options(section, target, options)
         elif kind == "files":
             file_format = section.choice("format", FILE_FORMATS, "parquet")
             schema = section.text("schema")
@@ -153,11 +154,13 @@ class _Parts:
                 section.problem("a stream of files needs `schema`")
             if file_format in TABLE_FORMATS and (schema is not None or is_stream):
                 section.problem(f"a table of format {file_format} has its own schema, and is no stream")
+            if file_format in TABLE_FORMATS and options:
+                section.problem(f"a table of format {file_format} has no options", section.place_of("options"))
             if is_stream and self._mode is Mode.BATCH:
                 section.problem("`stream` has no meaning in mode batch", section.place_of("stream"))
         else:
             is_stream = False
-            options = self._table_options(section, target, options)
+            options = table_options(section, target, options)
         return Source(name, kind, target, section.place, options, file_format, schema, is_stream, *self._shape(section))
 
     def _kind(self, section: Section, kinds: tuple[str, ...]) -> str | None:
@@ -168,40 +171,6 @@ class _Parts:
         section.problem(f"one of {', '.join(kinds)} is needed; {said}")
         section.given(("format", "schema", "message", "start", "options", "watermark", "deduplicate", "stream", "from"))
         return None
-
-    def _topic_options(self, section: Section, kind: str, target: str, options: dict[str, str]) -> dict[str, str]:
-        options[kind] = target
-        options |= _value_options(section)
-        start = section.text("start")
-        lowered = {option.lower() for option in options}
-        if start is not None:
-            options["startingOffsets"] = start
-        elif self._mode is not Mode.BATCH and not any(option.startswith("starting") for option in lowered):
-            options["startingOffsets"] = DEFAULT_START
-        try:
-            checked = SourceOptions(options)
-            checked.starting(parse_offsets("start", DEFAULT_START, False))
-            checked.ending()
-            if self._mode is Mode.BATCH:
-                checked.refuse_limits()
-            else:
-                checked.refuse_ending()
-        except InvalidOption as refusal:
-            section.problem(str(refusal), section.place_of("options"))
-        return options
-
-    def _queue_options(self, section: Section, target: str, options: dict[str, str]) -> dict[str, str]:
-        if self._mode is Mode.BATCH:
-            section.problem("a queue cannot be read in mode batch: what was settled is not there any more")
-        return options | _value_options(section) | {"subscription": target}
-
-    def _table_options(self, section: Section, target: str, options: dict[str, str]) -> dict[str, str]:
-        options |= _value_options(section) | {"topic": target}
-        try:
-            SourceOptions(options).refuse_limits()
-        except InvalidOption as refusal:
-            section.problem(str(refusal), section.place_of("options"))
-        return options
 
     # Steps
 
@@ -282,7 +251,7 @@ class _Parts:
         if kind is None:
             return None
         self._check_name(section, origin, "from")
-        target = (section.text(kind) or "-") if kind == "console" else section.text(kind, needed=True) or "-"
+        target = self._rows_shown(section) if kind == "console" else section.text(kind, needed=True) or "-"
         output = section.choice("output", ("append", "update", "complete"), "append")
         columns: dict[str, Text] = {}
         if kind == "topic":
@@ -302,10 +271,23 @@ class _Parts:
                 )
         if kind in ("parquet", "table", "delta") and output != "append":
             section.problem(f"a {kind} sink takes `output: append` alone", section.place_of("output"))
-        options = section.options("options")
+        options = sink_options(section, kind)
         return Sink(
             name, kind, target, section.place, origin, output, columns, tuple(partition_by or ()), mode, options
         )
+
+    def _rows_shown(self, section: Section) -> str:
+        """`console: true`, or how many rows of each micro-batch at most."""
+        found = section.node("console")
+        given = None if found is None else found.value
+        if given is True:
+            return str(CONSOLE_ROWS)
+        if isinstance(given, int) and 1 <= given <= CONSOLE_ROWS_MAX:
+            return str(given)
+        section.problem(
+            f"`console` is true, or a number of rows from 1 to {CONSOLE_ROWS_MAX}", section.place_of("console")
+        )
+        return str(CONSOLE_ROWS)
 
     def check_whole(
         self, sources: Mapping[str, Source], sinks: Mapping[str, Sink], expectations: Mapping[str, Expectation]
@@ -329,9 +311,3 @@ class _Parts:
                     "share of the messages. Write to a topic and read that; reject messages by a column `_verdict`",
                 )
             )
-
-
-def _value_options(section: Section) -> dict[str, str]:
-    """How values are read, in the names of the source's options."""
-    keys = (("format", "value.format"), ("schema", "value.schema"), ("message", "value.message"))
-    return {option: value for key, option in keys if (value := section.text(key)) is not None}

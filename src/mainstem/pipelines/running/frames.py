@@ -20,7 +20,7 @@ from mainstem.pipelines.running.context import RunContext
 from mainstem.pipelines.running.rules import broken, kept, observed
 from mainstem.pipelines.running.sentences import told_at, told_in_python
 from mainstem.pipelines.tables.delta import read_delta
-from mainstem.pipelines.tables.reading import read_table, read_topic
+from mainstem.pipelines.tables.reading import read_current, read_table, read_topic
 
 TABLES: dict[str, Callable[[SparkSession, str], DataFrame]] = {"delta": read_delta, "table": read_table}
 SESSION_PARAMETER = "spark"
@@ -159,7 +159,9 @@ class Frames:
             options = self._range(named) | options
         if source.kind == "table":
             del options["topic"]
-            return read_topic(session, source.target, options)
+            # in a stream read_topic would be the topic as of the start, for good
+            read = read_current if context.is_stream else read_topic
+            return read(session, source.target, options)
         rows: DataFrame = reader.format("mainstem").options(**options).load()
         return rows
 

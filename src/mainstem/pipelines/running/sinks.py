@@ -141,17 +141,16 @@ class ParquetSink(OpenSink):
 class ConsoleSink(MicroBatchSink):
     """For a look at the rows; printed by the driver."""
 
-    ROWS_MAX = 20
-
     def write_batch(self, frame: DataFrame, number: int) -> None:
         """Nothing is said of a batch without rows."""
-        rows = frame.limit(self.ROWS_MAX + 1).collect()
+        rows_max = int(self.sink.target)
+        rows = frame.limit(rows_max + 1).collect()
         if not rows:
             return
-        shown = frame.sparkSession.createDataFrame(rows[: self.ROWS_MAX], frame.schema)
-        more = " and more" if len(rows) > self.ROWS_MAX else ""
-        _say(f"{self.sink.name}, batch {number}: {min(len(rows), self.ROWS_MAX)} rows{more}")
-        shown.show(self.ROWS_MAX, truncate=60)
+        shown = frame.sparkSession.createDataFrame(rows[:rows_max], frame.schema)
+        more = " and more" if len(rows) > rows_max else ""
+        _say(f"{self.sink.name}, batch {number}: {min(len(rows), rows_max)} rows{more}")
+        shown.show(rows_max, truncate=60)
 
     def write(self, frame: DataFrame) -> None:
         """The first rows."""

@@ -60,7 +60,7 @@ class HistoryReader(DataSourceReader):
             for name in PLACES:
                 if options.text(name) is not None:
                     raise InvalidOption(
-                        f"Option `{name}` does not go with history `table`: filter the columns instead."
+                        f"Option `{name}` does not go with history `{options.history}`: filter the columns instead."
                     )
             self._scan = TopicScan(options, schema)
 
@@ -78,7 +78,7 @@ class HistoryReader(DataSourceReader):
                 starts = kept
                 if manifest is not None:
                     self._check_values(facts, manifest)
-                    starts = tail_starts(facts, manifest, kept, ends, options.is_loss_an_error)
+                    starts = tail_starts(facts.partitions, manifest, kept, ends, options.is_loss_an_error)
                     groups += _groups(facts, manifest)
                 ranges += [OffsetRange(topic, at.partition, starts[at], ends[at]) for at in facts.partitions]
         return [*groups, *split_ranges(ranges, options.partitions_min)] or [OffsetRange("", 0, 0, 0)]
@@ -94,20 +94,20 @@ class HistoryReader(DataSourceReader):
 
     def _read_files(self, group: FileGroup) -> Iterator[pa.RecordBatch]:
         wanted = self._scan.schema.fieldNames()
-        has_raw_values = isinstance(columns.parse_schema(group.schema)["value"].dataType, BinaryType)
+        is_raw = has_raw_values(group.schema)
         store = TableStore(group.location)
         for file in group.files:
             with store.read_data(file.path) as stream:
                 parquet = pq.ParquetFile(stream)
                 present = [name for name in parquet.schema_arrow.names if name in wanted or name == "value"]
                 for batch in parquet.iter_batches(BATCH_ROWS, columns=present):
-                    yield self._shaped(batch, group.topic, has_raw_values)
+                    yield self._shaped(batch, group.topic, is_raw)
 
-    def _shaped(self, batch: pa.RecordBatch, topic: str, has_raw_values: bool) -> pa.RecordBatch:
+    def _shaped(self, batch: pa.RecordBatch, topic: str, is_raw: bool) -> pa.RecordBatch:
         schema = to_arrow_schema(self._scan.schema, timezone="UTC")
         found = {name: batch.column(name) for name in batch.schema.names}
         found[columns.TOPIC] = pa.repeat(pa.scalar(topic, pa.string()), batch.num_rows)
-        if has_raw_values and {"value", CORRUPT} & set(schema.names):
+        if is_raw and {"value", CORRUPT} & set(schema.names):
             found["value"], corrupt = self._scan.value_format.decode(found["value"])
             found[CORRUPT] = pa.nulls(batch.num_rows, pa.binary()) if corrupt is None else corrupt
         arrays = [
@@ -124,6 +124,11 @@ class HistoryReader(DataSourceReader):
                 f"The table of {facts.topic!r} has {stored.simpleString()} in `value`, not {wanted.simpleString()}: leave "
                 "value.format out, or read the log alone."
             )
+
+
+def has_raw_values(schema: str) -> bool:
+    """Whether the values of a table were stored as they came."""
+    return isinstance(columns.parse_schema(schema)["value"].dataType, BinaryType)
 
 
 def _groups(facts: TableFacts, manifest: Manifest) -> list[FileGroup]:

@@ -7,7 +7,7 @@ writer does meanwhile. The frame is the topic as of now, however often it is rea
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql.functions import lit
@@ -46,7 +46,7 @@ def read_topic(spark: SparkSession, topic: str, options: Mapping[str, str] | Non
         manifest = pinned_manifest(client, facts)
         kept = client.offsets(dict.fromkeys(facts.partitions, EARLIEST))
         ends = client.offsets(dict.fromkeys(facts.partitions, LATEST))
-    starts = kept if manifest is None else tail_starts(facts, manifest, kept, ends, fails_on_loss)
+    starts = kept if manifest is None else tail_starts(facts.partitions, manifest, kept, ends, fails_on_loss)
     rest = {at: (starts[at], ends[at]) for at in facts.partitions if starts[at] < ends[at]}
     if manifest is None:
         return _shown(_read_log(spark, given | _decoded(given, facts), facts, rest))
@@ -59,6 +59,13 @@ def read_topic(spark: SparkSession, topic: str, options: Mapping[str, str] | Non
         told[SCHEMA] = columns.schema_text(_struct(schema))
     tail = _shown(_read_log(spark, told, facts, rest), schema)
     return _shown(history.withColumn(columns.TOPIC, lit(topic)), schema).unionByName(tail, allowMissingColumns=True)
+
+
+def read_current(spark: SparkSession, topic: str, options: Mapping[str, str]) -> DataFrame:
+    """All of the topic as of each time that the frame is read: by a query, in each of its micro-batches."""
+    told = {"includeHeaders": "true", **options, "topic": topic, "history": "current"}
+    frame = spark.read.format("mainstem").options(**told).load()
+    return _shown(frame.selectExpr("*", f"{DAY_OF_TIMESTAMP} AS {columns.DAY}"))
 
 
 def read_table(spark: SparkSession, location: str) -> DataFrame:
@@ -84,14 +91,14 @@ def pinned_manifest(client: Client, facts: TableFacts) -> Manifest | None:
 
 
 def tail_starts(
-    facts: TableFacts,
+    partitions: Iterable[TopicPartition],
     manifest: Manifest,
     kept: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
     fails_on_loss: bool,
 ) -> dict[TopicPartition, int]:
     """From where the log is read behind a table. Raises DataLost."""
-    starts = {at: manifest.ends.get(at.partition, kept[at]) for at in facts.partitions}
+    starts = {at: manifest.ends.get(at.partition, kept[at]) for at in partitions}
     for at, start in starts.items():
         if start < kept[at] and start < ends[at] and fails_on_loss:
             raise DataLost(

@@ -117,6 +117,31 @@ def test_a_whole_definition() -> None:
         ("  trigger: 500 ms", "  from: 2030-01-01", "p.yml:5: `from` has a meaning in mode batch alone"),
         ("  out:", "  has_user:", "a sink is called `has_user` too"),
         ("    topic: clicks\n", "    queue: clicks\n", "a pipeline that reads a queue has one sink"),
+        (
+            "    topic: clicks\n",
+            "    queue: c\n    options: {vhosst: x}\n",
+            "p.yml:12: Option `vhosst` is not known; did you",
+        ),
+        ("    topic: clicks\n", "    queue: clicks\n    start: latest\n", "p.yml:12: source `clicks` knows no `start`"),
+        (
+            "    topic: clicks\n",
+            "    table: c\n    options: {startingOffsets: latest}\n",
+            "p.yml:12: a table is read whole",
+        ),
+        ("    format: csv", "    format: delta", "p.yml:17: a table of format delta has no options"),
+        (
+            "    key: user",
+            "    options: {compresion: lz4}",
+            "Option `compresion` is not known; did you mean `compression`?",
+        ),
+        ("    key: user", "    options: {address: a:1}", "p.yml:37: `address` is said in `settings`"),
+        ("    parquet: out\n    partitionBy: day", "    console: yes please", "`console` is true, or a number of rows"),
+        (
+            "    parquet: out\n    partitionBy: day",
+            "    console: 5\n    options: {a: 1}",
+            "sink `archive` knows no `options`",
+        ),
+        ("    parquet: out", "    delta: out\n    output: complete", "a delta sink takes `output: append` alone"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(before: str, after: str, said: str) -> None:
