@@ -5,14 +5,13 @@ Run as a process of its own, which is killed.
 python -m tests.spark.crash.job ADDRESS DIRECTORY LAST_BATCH
 """
 
-import os
 import sys
 from pathlib import Path
 
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from tests.spark.crash.killing import KillingSource
+from tests.spark.crash.session import killable_session
 
 ROWS_PER_BATCH = 60
 TOPIC = "out"
@@ -21,17 +20,7 @@ DELIVER_AT = "IF(value % 3 = 0, timestampadd(MILLISECOND, value * 37 % 3000, cur
 
 
 def main(address: str, directory: Path, last_batch: int) -> None:
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")
-        .config("spark.local.dir", str(directory / "local"))
-        .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
-        .getOrCreate()
-    )
-    jvm = spark.sparkContext._gateway.proc.pid
-    (directory / "driver.pid").write_text(f"{jvm} {os.getpid()}")
+    spark = killable_session(directory)
     spark.dataSource.register(KillingSource)
     numbers = (
         spark.readStream.format("rate-micro-batch")

@@ -16,7 +16,9 @@ from tests.spark.queue_mode.crash.killing import SOURCE_POINTS
 from tests.spark.queue_mode.crash.run import QueueCrashRun
 
 BATCHES_PER_CYCLE = 3
-MOMENT_S_MAX = 12.0
+POINTS_SHARE = 0.5
+"""Of cycles in which kills come at named points; in the others at any moment of the work."""
+MOMENT_S_MAX = 3.0
 
 
 def main() -> int:
@@ -39,15 +41,12 @@ def cycles(run: QueueCrashRun, count: int, chance: random.Random) -> int:
     started = time.monotonic()
     while run.driver_kills + run.broker_kills < count:
         run.send(BATCHES_PER_CYCLE * ROWS_PER_BATCH)
-        if chance.random() < 0.7:
+        if chance.random() < POINTS_SHARE:
             run.plan(planned(run, chance))
             run.finish()
         else:
             run.plan({})
-            process = run.start_query()
-            time.sleep(chance.uniform(0, MOMENT_S_MAX))
-            if process.poll() is None:
-                run.kill_driver(process)
+            run.strike(chance.choice(TARGETS), chance.uniform(0, MOMENT_S_MAX))
         faults = run.faults() if run.left() == 0 else []
         print(
             f"{run.driver_kills} kills of the driver, {run.broker_kills} of the broker; {run.sent} sent, {run.left()} left, "

@@ -5,13 +5,11 @@ python -m tests.spark.queue_mode.crash.job ADDRESS DIRECTORY SOURCE
 Every seventh number is rejected, every eleventh tried once more. It reads what is there, and ends.
 """
 
-import os
 import sys
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
 from tests.spark.crash.job import TIMEOUT, TOPIC
+from tests.spark.crash.session import killable_session
 from tests.spark.queue_mode.crash.killing import FORMAT, KillingQueueSource
 
 ROWS_PER_BATCH = 40
@@ -21,17 +19,7 @@ SOURCES = {"queue": {}, "topic": {"topics": f"{NAME}.in", "startingOffsets": "ea
 
 
 def main(address: str, directory: Path, source: str) -> None:
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")
-        .config("spark.local.dir", str(directory / "local"))
-        .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
-        .getOrCreate()
-    )
-    jvm = spark.sparkContext._gateway.proc.pid
-    (directory / "driver.pid").write_text(f"{jvm} {os.getpid()}")
+    spark = killable_session(directory)
     spark.dataSource.register(KillingQueueSource)
     numbers = (
         spark.readStream.format(FORMAT)

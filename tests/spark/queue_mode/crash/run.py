@@ -72,6 +72,22 @@ class QueueCrashRun(CrashRun):
                 return
         raise AssertionError(f"not finished after {STARTS_MAX} starts\n{self.log()}")
 
+    def strike(self, target: str, seconds: float) -> None:
+        """Start the query, and kill somebody so long after it has begun to acquire, whatever is done then."""
+        begun, process = self.passed("acquired"), self.start_query()
+        deadline = time.monotonic() + PATIENCE_S
+        while self.passed("acquired") == begun and process.poll() is None:
+            assert time.monotonic() < deadline, self.log()
+            time.sleep(0.02)
+        time.sleep(seconds)
+        if target == "driver" and process.poll() is None:
+            self.kill_driver(process)
+            return
+        if target == "broker":
+            self.served.program.process.kill()
+        if self._wait(process):
+            self.driver_kills += 1
+
     def left(self) -> int:
         """Numbers that are not settled. Asked again while the broker is away."""
         deadline = time.monotonic() + PATIENCE_S
