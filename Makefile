@@ -53,7 +53,7 @@ test-java: compile
 
 # Not part of `test`, for its minutes.
 test-cluster: compile
-	$(BIN)/python -m pytest tests/spark/cluster/on_a_cluster.py $(ARGS)
+	$(BIN)/python -m pytest tests/spark/cluster/on_a_cluster.py tests/spark/cluster/pipeline_on_a_cluster.py $(ARGS)
 
 test-connect: compile
 	$(BIN)/python -m pytest tests/spark/sql/on_a_connect_server.py $(ARGS)

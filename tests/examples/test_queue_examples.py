@@ -9,6 +9,9 @@ from pyspark.sql import SparkSession
 from examples.dead_letter_repair import repair
 from examples.enrich_queue import enrich, publish
 from mainstem.pipelines.definition.files import read_pipeline
+from mainstem.pipelines.definition.pipeline import Mode
+from mainstem.pipelines.running.run import PipelineRun
+from mainstem.pipelines.running.starting import open_context
 from mainstem.sdk.client import Client
 from tests.spark.queue_mode.serving import QueueBroker
 from tests.system.stage_client import committed_values
@@ -22,10 +25,11 @@ def invoiced(broker: QueueBroker) -> list[int]:
         return sorted(json.loads(value)["id"] for value in committed_values(client, "invoices"))
 
 
-def test_the_pipeline_can_be_declared() -> None:
-    """As a file, which is checked whole before anything runs."""
-    found = read_pipeline(Path(enrich.__file__).with_name("invoices.yml"))
-    assert [source.kind for source in found.sources.values()] == ["queue", "files"]
+def run_declared(broker: QueueBroker, directory: Path) -> None:
+    """What enrich.py does, as the file that declares it."""
+    file = Path(enrich.__file__).with_name("invoices.yml")
+    pipeline = read_pipeline(file, Mode.AVAILABLE_NOW)
+    PipelineRun(open_context(pipeline, home=file.parent, address=broker.kafka, data_dir=str(directory))).execute()
 
 
 def test_rejects_are_repaired_and_come_through(spark: SparkSession, queues: QueueBroker, tmp_path: Path) -> None:
@@ -46,6 +50,6 @@ def test_rejects_are_repaired_and_come_through(spark: SparkSession, queues: Queu
     assert queues.counts("orders") == (len(without_amount), 0)
     assert queues.counts("orders.dead") == (len(unknown - without_amount), 0)
 
-    enrich.run(spark, queues.kafka, str(tmp_path / "invoices"))
+    run_declared(queues, tmp_path / "declared")
     assert invoiced(queues) == sorted([*good, *(without_amount - unknown)])
     assert queues.counts("orders") == (0, 0)
