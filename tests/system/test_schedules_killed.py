@@ -58,7 +58,7 @@ def start(data_dir: Path) -> tuple[Program, str, str]:
 
 
 def declare(management: str) -> None:
-    request = urllib.request.Request(f"http://{management}/api/queues/%2F/q", b"{}", method="PUT")
+    request = urllib.request.Request(f"http://{management}/api/queues/%2F/q", b'{"durable": true}', method="PUT")
     request.add_header("authorization", "Basic Z3Vlc3Q6Z3Vlc3Q=")
     with urllib.request.urlopen(request, timeout=PATIENCE_S) as reply:
         assert reply.status in (201, 204)

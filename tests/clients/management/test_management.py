@@ -67,7 +67,8 @@ def test_clients_are_seen_and_can_be_closed(both: Both) -> None:
     (row_of_channel,) = both.ask("GET", "/channels")
     assert row_of_channel["consumer_count"] == 1
     assert row_of_channel["connection_details"] == {"name": row["name"], "peer_host": "127.0.0.1", "peer_port": 0}
-    assert both.ask("GET", "/queues/%2F/q")["consumers"] == 1
+    queue = both.ask("GET", "/queues/%2F/q")
+    assert (queue["consumers"], queue["consumer_details"]) == (1, [consumer])
     both.ask("DELETE", f"/connections/{row['name']}")
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as caught:
         ask_until_closed(channel)

@@ -84,7 +84,14 @@ async def test_users_and_what_they_may_do(admin: Admin) -> None:
     await admin.put("/users/ann", {"password": "secret", "tags": "management"})
     await admin.put("/users/pol", {"password": "secret", "tags": ["policymaker"]})
     await admin.put("/users/mute", {"password": "secret", "tags": ""})
-    await admin.put("/users/bad", {"tags": ""}, 400)
+    await admin.put("/users/nohow", {"tags": "administrator"})
+    assert (await admin.ask("GET", "/overview", user="nohow:")).status == 401
+    await admin.delete("/users/nohow")
+    await admin.put("/users/mon", {"password": "secret", "tags": "monitoring"})
+    assert (await admin.ask("GET", "/nodes", user="mon:secret")).status == 200
+    for path in ("/users", "/users/mon", "/permissions", "/topic-permissions", "/user-limits"):
+        assert (await admin.ask("GET", path, user="mon:secret")).status == 401, "hashes are not for everybody"
+    await admin.delete("/users/mon")
     await admin.put("/users/bad", {"password_hash": "xx", "tags": ""}, 400)
     await admin.put("/permissions/shop/ann", {"configure": "^own", "write": ".*", "read": "^own"})
     await admin.put("/permissions/shop/nobody", {"configure": "", "write": "", "read": ""}, 404)
@@ -93,7 +100,7 @@ async def test_users_and_what_they_may_do(admin: Admin) -> None:
 
     assert (await admin.ask("GET", "/overview", user="mute:secret")).status == 401
     assert [row["name"] for row in await admin.get("/vhosts", user="ann:secret")] == ["shop"]
-    assert (await admin.ask("PUT", "/queues/shop/own-q", {}, user="ann:secret")).status == 201
+    assert (await admin.ask("PUT", "/queues/shop/own-q", {"durable": True}, user="ann:secret")).status == 201
     assert (await admin.get("/queues/shop/own-q"))["type"] == "quorum"
     assert (await admin.ask("PUT", "/queues/shop/other", {}, user="ann:secret")).status == 401
     assert (await admin.ask("GET", "/queues/%2F", user="ann:secret")).status == 401

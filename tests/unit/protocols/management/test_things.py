@@ -16,7 +16,7 @@ async def test_queues(admin: Admin) -> None:
     await admin.put(f"{Q}/orders", {"durable": True, "arguments": {"x-max-length": 5, "x-message-ttl": 60_000}}, 204)
     await admin.put(f"{Q}/orders", {"durable": True, "arguments": {"x-max-length": 6}}, 400)
     await admin.put(f"{Q}/a%2Fb", {"durable": "false", "auto_delete": "true"})
-    await admin.put(f"{Q}/quorum", {"type": "quorum"})
+    await admin.put(f"{Q}/quorum", {"type": "quorum", "durable": True})
     await admin.put(f"{Q}/amq.mine", {}, 400)
     await admin.put(f"{Q}/wrong", {"arguments": {"x-max-length": "five"}}, 400)
     await admin.put("/queues/nowhere/q", {}, 404)
@@ -34,6 +34,23 @@ async def test_queues(admin: Admin) -> None:
     assert (await admin.ask("GET", "/queues?name=(&use_regex=true")).status == 400
     await admin.delete(f"{Q}/orders")
     await admin.delete(f"{Q}/orders", 404)
+
+
+@with_admin
+async def test_what_is_not_said_to_last_does_not(admin: Admin) -> None:
+    """As in RabbitMQ: then a virtual host's default type does not apply either, if it is one that lasts."""
+    await admin.put("/vhosts/shop", {"default_queue_type": "quorum"})
+    await admin.put("/queues/shop/plain", {})
+    await admin.put("/queues/shop/lasting", {"durable": True})
+    await admin.put("/queues/shop/odd", {"arguments": {"x-queue-type": "quorum"}}, 400)
+    rows = {row["name"]: (row["durable"], row["type"]) for row in await admin.get("/queues/shop")}
+    assert rows == {"plain": (False, "classic"), "lasting": (True, "quorum")}
+
+
+@with_admin
+async def test_streams_are_not_got_from(admin: Admin) -> None:
+    await admin.put(f"{Q}/s", {"durable": True, "arguments": {"x-queue-type": "stream"}})
+    await admin.post(f"{Q}/s/get", {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}, 400)
 
 
 @with_admin
@@ -89,7 +106,7 @@ async def test_exchanges_and_bindings(admin: Admin) -> None:
     shown = await admin.get(f"{X}/events")
     assert (shown["type"], shown["durable"], shown["arguments"]) == (
         "topic",
-        True,
+        False,
         {"alternate-exchange": "amq.fanout"},
     )
     assert len(await admin.get(X)) == 8
@@ -152,7 +169,7 @@ async def test_the_whole_at_a_glance(admin: Admin) -> None:
 @with_admin
 async def test_what_would_be_replicated_is_on_the_one_node(admin: Admin) -> None:
     for kind in ("quorum", "stream"):
-        await admin.put(f"{Q}/{kind}", {"arguments": {"x-queue-type": kind}})
+        await admin.put(f"{Q}/{kind}", {"durable": True, "arguments": {"x-queue-type": kind}})
         row = await admin.get(f"{Q}/{kind}")
         assert row["members"] == row["online"] == [row["leader"]] == [row["node"]]
     await admin.put(f"{Q}/classic", {})

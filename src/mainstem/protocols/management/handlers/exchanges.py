@@ -60,7 +60,7 @@ class ExchangePaths:
     def get(self, call: Call) -> Any:
         """One exchange."""
         namespace, exchange = self._find(call)
-        return one(exchange_row(exchange, namespace, self._broker), call.query)
+        return one({**exchange_row(exchange, namespace, self._broker), "incoming": [], "outgoing": []}, call.query)
 
     async def declare(self, call: Call) -> Response:
         """Declare it; 201 when it is new."""
@@ -138,7 +138,7 @@ async def declare_exchange(broker: Broker, caller: Caller, namespace: str, name:
     wish = NewExchange(
         name,
         fields.text(body, "type", "direct"),
-        fields.flag(body, "durable", default=True),
+        fields.flag(body, "durable"),
         fields.flag(body, "auto_delete"),
         fields.flag(body, "internal"),
         fields.table(body, "arguments"),

@@ -16,7 +16,7 @@ from mainstem.protocols.management.handlers.paths import Call, Path, created
 from mainstem.protocols.management.mapping import fields
 from mainstem.protocols.management.mapping.listing import Row, listing, one
 from mainstem.protocols.management.mapping.rates import Rates, counts_of, lengths_of
-from mainstem.protocols.management.mapping.rows import binding_row, default_binding_row, queue_row
+from mainstem.protocols.management.mapping.rows import binding_row, consumer_row, default_binding_row, queue_row
 from mainstem.protocols.management.mapping.words import host_of
 from mainstem.wire.http.messages import Response
 
@@ -65,8 +65,17 @@ class QueuePaths:
         return listing([self._row(queue) for queue in self._queues.all(namespace)], call.query)
 
     def get(self, call: Call) -> Any:
-        """One queue."""
-        return one(self._row(self._find(call)), call.query)
+        """One queue, with those who consume it."""
+        queue = self._find(call)
+        connections = [] if self._broker.dialect is None else self._broker.dialect.connections()
+        details = [
+            consumer_row(facts, channel, consumer)
+            for facts in connections
+            for channel in facts.channels
+            for consumer in channel.consumers
+            if consumer.queue is queue
+        ]
+        return one({**self._row(queue), "consumer_details": details, "incoming": [], "deliveries": []}, call.query)
 
     def _row(self, queue: Queue) -> Row:
         counts = counts_of((queue,))
@@ -111,6 +120,8 @@ class QueuePaths:
         """Messages, put back or settled as the caller wants."""
         queue, body = self._find(call), call.fields()
         call.caller.check(queue.namespace, "read", queue.name)
+        if queue.properties.kind == "stream":
+            raise BadRequest(f"540 basic.get not supported by stream queues queue '{queue.name}'")
         count, mode = fields.number(body, "count"), fields.text(body, "ackmode")
         encoding = fields.text(body, "encoding", AUTO)
         truncate = fields.number(body, "truncate", 1 << 40)
@@ -159,17 +170,15 @@ async def declare_queue(broker: Broker, caller: Caller, namespace: str, name: st
     if not name:
         raise BadRequest("a queue has a name")
     arguments = fields.table(body, "arguments")
-    kind = body.get("type") or broker.namespaces.get(namespace).default_queue_kind
+    durable, auto_delete = fields.flag(body, "durable"), fields.flag(body, "auto_delete")
+    kind = body.get("type")
+    if not kind and durable and not auto_delete:  # else it could only be a classic one
+        kind = broker.namespaces.get(namespace).default_queue_kind
     if kind and "x-queue-type" not in arguments and kind not in ("default", "undefined"):
         arguments["x-queue-type"] = kind
     caller.check(namespace, "configure", name)
     dialect = dialect_of(broker)
-    wanted = dialect.queue_properties(
-        name,
-        arguments,
-        durable=fields.flag(body, "durable", default=True),
-        auto_delete=fields.flag(body, "auto_delete"),
-    )
+    wanted = dialect.queue_properties(name, arguments, durable=durable, auto_delete=auto_delete)
     known = broker.queues.find(namespace, name)
     if known is not None:
         dialect.check_same(name, known.properties, wanted)

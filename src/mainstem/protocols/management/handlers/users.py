@@ -10,7 +10,7 @@ import msgspec
 from mainstem.broker.administration import Permission, User
 from mainstem.broker.broker import Broker
 from mainstem.protocols.management.errors import BadRequest, NotFound
-from mainstem.protocols.management.handlers.callers import ADMINISTRATOR, GUEST, MONITORING
+from mainstem.protocols.management.handlers.callers import ADMINISTRATOR, GUEST
 from mainstem.protocols.management.handlers.paths import Call, Path, created
 from mainstem.protocols.management.mapping import fields
 from mainstem.protocols.management.mapping.administration import (
@@ -72,18 +72,18 @@ class UserPaths:
 
     def list(self, call: Call) -> Any:
         """All."""
-        call.caller.need(MONITORING)
+        call.caller.need()
         return listing([user_row(user) for user in self._users()], call.query)
 
     def without_permissions(self, call: Call) -> Any:
         """Those who may do nothing yet."""
-        call.caller.need(MONITORING)
+        call.caller.need()
         known = {permission.user for permission in self._access.permissions.values()}
         return [user_row(user) for user in self._access.users.values() if user.name not in known]
 
     def get(self, call: Call) -> Any:
         """One of them."""
-        call.caller.need(MONITORING)
+        call.caller.need()
         for user in self._users():
             if user.name == call.steps[0]:
                 return user_row(user)
@@ -122,12 +122,12 @@ class UserPaths:
 
     def permissions(self, call: Call) -> Any:
         """All."""
-        call.caller.need(MONITORING)
+        call.caller.need()
         return [permission_row(permission) for permission in self._permissions()]
 
     def permissions_of_user(self, call: Call) -> Any:
         """Of one user."""
-        call.caller.need(MONITORING)
+        call.caller.need()
         return [permission_row(permission) for permission in self._permissions() if permission.user == call.steps[0]]
 
     def permissions_of_host(self, call: Call) -> Any:
@@ -137,7 +137,7 @@ class UserPaths:
 
     def permission(self, call: Call) -> Any:
         """Of one user in one virtual host."""
-        call.caller.need(MONITORING)
+        call.caller.need()
         wanted = (call.steps[1], namespace_of(call.steps[0]))
         for permission in self._permissions():
             if permission.key() == wanted:
@@ -169,12 +169,12 @@ class UserPaths:
 
     def topic_permissions(self, call: Call) -> Any:
         """All."""
-        call.caller.need(MONITORING)
+        call.caller.need()
         return [topic_permission_row(permission) for permission in self._access.topic_permissions.values()]
 
     def topic_permissions_of_user(self, call: Call) -> Any:
         """Of one user."""
-        call.caller.need(MONITORING)
+        call.caller.need()
         found = self._access.topic_permissions.values()
         return [topic_permission_row(permission) for permission in found if permission.user == call.steps[0]]
 
@@ -186,7 +186,7 @@ class UserPaths:
 
     def topic_permission(self, call: Call) -> Any:
         """Of one user in one virtual host."""
-        call.caller.need(MONITORING)
+        call.caller.need()
         namespace = namespace_of(call.steps[0])
         found = self._access.topic_permissions.values()
         mine = [each for each in found if each.user == call.steps[1] and each.namespace == namespace]
@@ -224,12 +224,12 @@ class UserPaths:
 
     def limits(self, call: Call) -> Any:
         """Of all users."""
-        call.caller.need(MONITORING)
+        call.caller.need()
         return [{"user": user.name, "value": dict(user.limits)} for user in self._access.users.values() if user.limits]
 
     def limits_of(self, call: Call) -> Any:
         """Of one."""
-        call.caller.need(MONITORING)
+        call.caller.need()
         user = self._access.get(call.steps[0])
         return [{"user": user.name, "value": dict(user.limits)}] if user.limits else []
 
