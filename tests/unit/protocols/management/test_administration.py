@@ -59,6 +59,40 @@ async def test_a_hash_tells_how_it_was_made(admin: Admin) -> None:
 
 
 @with_admin
+async def test_who_makes_a_virtual_host_may_use_it(admin: Admin) -> None:
+    await admin.put("/users/root", {"password": "secret", "tags": "administrator"})
+    assert (await admin.ask("PUT", "/queues/%2F/q", {}, user="root:secret")).status == 401
+    assert (await admin.ask("PUT", "/vhosts/shop", {}, user="root:secret")).status == 201
+    assert (await admin.ask("PUT", "/queues/shop/q", {}, user="root:secret")).status == 201
+    assert (await admin.get("/permissions/shop/root"))["configure"] == ".*"
+
+
+@with_admin
+async def test_definitions_are_taken_over_whoever_may_do_what(admin: Admin) -> None:
+    await admin.put("/users/root", {"password": "secret", "tags": "administrator"})
+    taken = {
+        "vhosts": [{"name": "shop"}],
+        "exchanges": [{"name": "x", "vhost": "shop", "type": "topic", "durable": False}],
+        "queues": [
+            {"name": "q", "vhost": "shop", "durable": False, "auto_delete": False, "arguments": {}},
+            {"name": "q", "vhost": "/", "durable": True, "auto_delete": False, "arguments": {}},
+        ],
+        "bindings": [
+            {"source": "x", "vhost": "shop", "destination": "q", "destination_type": "queue", "routing_key": "k"}
+        ],
+    }
+    reply = await admin.ask("POST", "/definitions", taken, user="root:secret")
+    assert reply.status == 204, reply.body
+    given = await admin.get("/definitions")
+    assert [(row["vhost"], row["name"], row["durable"]) for row in given["queues"]] == [
+        ("/", "q", True),
+        ("shop", "q", False),
+    ], "those that end with the broker too"
+    assert [row["name"] for row in given["exchanges"]] == ["x"]
+    assert [(row["source"], row["destination"]) for row in given["bindings"]] == [("x", "q")]
+
+
+@with_admin
 async def test_guest_may_do_everything(admin: Admin) -> None:
     """Scripts permit it what it may do already."""
     everything = {"configure": ".*", "write": ".*", "read": ".*"}

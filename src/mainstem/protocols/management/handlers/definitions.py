@@ -13,7 +13,7 @@ import msgspec
 
 from mainstem.broker.administration import Parameter
 from mainstem.broker.broker import Broker
-from mainstem.broker.routes import Destination, DestinationKind
+from mainstem.broker.routes import Binding, Destination, DestinationKind
 from mainstem.protocols.management.errors import BadRequest
 from mainstem.protocols.management.handlers.bindings import bind
 from mainstem.protocols.management.handlers.callers import Caller
@@ -123,7 +123,7 @@ class DefinitionPaths:
                 _without(binding_row(binding, name), "properties_key")
                 for name in namespaces
                 for binding in broker.routes.of(name).bindings()
-                if binding.durable
+                if self._is_for_all(name, binding)
             ],
         }
 
@@ -131,17 +131,24 @@ class DefinitionPaths:
         kept = ("name", "vhost", "durable", "auto_delete", "arguments", "type")
         rows: list[Row] = []
         for queue in self._broker.queues.all(namespace):
-            if queue.properties.is_lasting:
+            if not queue.properties.exclusive:
                 row = queue_row(queue, self._broker)
                 # RabbitMQ writes the type among the arguments too, so that any version can read it.
                 row["arguments"] = {"x-queue-type": queue.properties.kind, **row["arguments"]}
                 rows.append({name: row[name] for name in kept})
         return rows
 
+    def _is_for_all(self, namespace: str, binding: Binding) -> bool:
+        """Whether a binding leads to something that others can have too."""
+        if binding.destination.kind is not DestinationKind.QUEUE:
+            return True
+        queue = self._broker.queues.find(namespace, binding.destination.name)
+        return queue is not None and not queue.properties.exclusive
+
     def _exchanges(self, namespace: str) -> list[Row]:
         kept = ("name", "vhost", "type", "durable", "auto_delete", "internal", "arguments")
         found = self._broker.routes.of(namespace).exchanges()
-        rows = [exchange_row(each, namespace, self._broker) for each in found if each.durable and _is_own(each.name)]
+        rows = [exchange_row(each, namespace, self._broker) for each in found if _is_own(each.name)]
         return [{name: row[name] for name in kept} for row in rows]
 
     # In
@@ -154,7 +161,7 @@ class DefinitionPaths:
         for row in fields.rows(body, "users"):
             await access.put(user_from(fields.text(row, "name"), row, access))
         for row in fields.rows(body, "vhosts"):
-            await self._import_host(row)
+            await self._import_host(call.caller, row)
         for row in fields.rows(body, "permissions"):
             await access.put(permission_from(fields.text(row, "user"), self._namespace(row), row))
         for row in fields.rows(body, "topic_permissions"):
@@ -172,14 +179,18 @@ class DefinitionPaths:
         there = {kind: [{**row, "vhost": call.steps[0]} for row in fields.rows(body, kind)] for kind in kinds}
         await self._import_contents(call.caller, there)
 
-    async def _import_host(self, row: Mapping[str, Any]) -> None:
+    async def _import_host(self, caller: Caller, row: Mapping[str, Any]) -> None:
         namespace = namespace_of(fields.text(row, "name"))
-        wanted = namespace_from(namespace, row, self._broker.namespaces.find(namespace))
+        present = self._broker.namespaces.find(namespace)
+        wanted = namespace_from(namespace, row, present)
         limits = fields.table(row, "limits") if row.get("limits") else dict(wanted.limits)
         limits = {name: fields.number(limits, name) for name in limits}
         await self._broker.namespaces.put(msgspec.structs.replace(wanted, limits=limits))
+        if present is None:
+            await caller.own(namespace)
 
     async def _import_contents(self, caller: Caller, body: Mapping[str, Any]) -> None:
+        caller = msgspec.structs.replace(caller, is_restoring=True)
         for row in fields.rows(body, "parameters"):
             await self._import_parameter(row)
         for row in fields.rows(body, "policies"):

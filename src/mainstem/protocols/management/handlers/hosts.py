@@ -57,6 +57,8 @@ class HostPaths:
         namespace = namespace_of(call.steps[0])
         present = self._broker.namespaces.find(namespace)
         await self._broker.namespaces.put(namespace_from(namespace, call.fields(), present))
+        if present is None:
+            await call.caller.own(namespace)
         return created(present is None)
 
     async def protect(self, call: Call) -> None:
