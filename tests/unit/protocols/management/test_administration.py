@@ -314,7 +314,7 @@ async def test_a_brokers_definitions_move_over(engine: MemoryEngine) -> None:
         assert comparable(exported)[kind] == comparable(DEFINITIONS)[kind], kind
     assert {row["name"] for row in exported["queues"]} == {"q", "s"}
     assert exported["users"][0]["password_hash"] == DEFINITIONS["users"][0]["password_hash"]
-    assert {row["component"] for row in exported["parameters"]} == {"operator_policy", "shovel"}
+    assert {row["component"] for row in exported["parameters"]} == {"operator_policy", "shovel", "vhost-limits"}
 
     runtime = AsyncRuntime(asyncio.get_running_loop())
     try:

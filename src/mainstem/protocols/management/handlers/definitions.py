@@ -36,7 +36,7 @@ from mainstem.protocols.management.mapping.administration import (
 )
 from mainstem.protocols.management.mapping.listing import Row
 from mainstem.protocols.management.mapping.rows import binding_row, exchange_row, queue_row
-from mainstem.protocols.management.mapping.words import namespace_of
+from mainstem.protocols.management.mapping.words import host_of, namespace_of
 
 log = logging.getLogger(__name__)
 
@@ -107,6 +107,10 @@ class DefinitionPaths:
             for each in broker.parameters.entries.values()
             if each.component and each.namespace in namespaces
         ]
+        for name in namespaces:
+            limits = dict(broker.namespaces.get(name).limits)
+            if limits:
+                parameters.append({"vhost": host_of(name), "component": LIMITS, "name": "limits", "value": limits})
         for policy in policies:
             if policy.is_operators:
                 row = policy_row(policy)
