@@ -246,7 +246,6 @@ def test_native_delayed_delivery_with_quorum_queues(broker: Broker, tmp_path: Pa
             channel.exchange_declare("celery_delayed_delivery", passive=True)
         assert made.send("add", 1, 1).get(timeout=PATIENCE_S) == 2
         started = time.time()
-        result = made.send("note", "delayed", countdown=3)
-        assert result.get(timeout=PATIENCE_S) == "delayed"
+        assert made.send("note", "delayed", countdown=3).get(timeout=PATIENCE_S) == "delayed"
         # The native way rounds to whole seconds, downwards.
         assert time.time() - started >= 2
