@@ -25,10 +25,10 @@ def produced(producer: confluent_kafka.Producer, topic: str, value: bytes | None
     assert producer.flush(PATIENCE_S) == 0
 
 
-def records(broker: Broker, topic: str, count: int) -> list[confluent_kafka.Message]:
-    """From the beginning of partition 0."""
+def records(broker: Broker, topic: str, count: int, partition: int = 0) -> list[confluent_kafka.Message]:
+    """From the beginning of a partition."""
     consumer = confluent_kafka.Consumer({"bootstrap.servers": broker.kafka_address, "group.id": "crossing"})
-    consumer.assign([confluent_kafka.TopicPartition(topic, 0, confluent_kafka.OFFSET_BEGINNING)])
+    consumer.assign([confluent_kafka.TopicPartition(topic, partition, confluent_kafka.OFFSET_BEGINNING)])
     try:
         found = consumer.consume(count, PATIENCE_S)
     finally:
@@ -94,6 +94,27 @@ def test_what_is_published_is_a_record(broker: Broker, channel: BlockingChannel,
     }
     assert (second.key(), second.value() or b"") == (None, b"")
     assert [header for header, _ in second.headers()] == ["amqp"]
+
+
+def test_urgent_messages_of_a_quorum_queue_are_a_partition_of_their_own(
+    broker: Broker, channel: BlockingChannel, name: str, producer: confluent_kafka.Producer
+) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.kafka_address})
+
+    def partitions() -> int:
+        return len(admin.list_topics(name, PATIENCE_S).topics[name].partitions)
+
+    channel.queue_declare(name, durable=True, arguments={"x-queue-type": "quorum"})
+    channel.confirm_delivery()
+    channel.basic_publish("", name, b"calm", pika.BasicProperties(delivery_mode=2))
+    assert partitions() == 1
+    channel.basic_publish("", name, b"urgent", pika.BasicProperties(delivery_mode=2, priority=5))
+    until(channel, lambda: partitions() == 2)
+    assert [record.value() for record in records(broker, name, 1)] == [b"calm"]
+    assert [record.value() for record in records(broker, name, 1, partition=1)] == [b"urgent"]
+    produced(producer, name, b"of Kafka", partition=1)
+    until(channel, lambda: depth(channel, name) == 3)
+    assert [body for _, _, body in take(channel, name, 3, auto_ack=True)] == [b"urgent", b"of Kafka", b"calm"]
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])

@@ -40,7 +40,7 @@ async def test_a_virtual_host_may_be_protected(admin: Admin) -> None:
     assert row["protected_from_deletion"] is row["metadata"]["protected_from_deletion"] is True
     assert row["description"] == "d"
     await admin.delete("/vhosts/shop", 412)
-    await admin.put("/vhosts/shop", {"description": "still"}, 204)
+    await admin.put("/vhosts/shop", {"description": "still", "metadata": {"tags": []}}, 204)
     await admin.delete("/vhosts/shop", 412)
     definitions = await admin.get("/definitions")
     assert [each["metadata"]["protected_from_deletion"] for each in definitions["vhosts"][1:]] == [True]

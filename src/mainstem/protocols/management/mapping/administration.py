@@ -33,7 +33,7 @@ def namespace_from(namespace: str, body: Mapping[str, Any], present: Namespace |
     kind = described.get("default_queue_type") or old.default_queue_kind
     if not isinstance(kind, str) or kind not in ("", "undefined", "classic", "quorum", "stream"):
         raise BadRequest(f"unknown default queue type {kind!r}")
-    metadata: Mapping[str, Any] = given or old.metadata
+    metadata = {**old.metadata, **given}
     if PROTECTED in described:
         metadata = {**metadata, PROTECTED: fields.flag(described, PROTECTED)}
     return Namespace(
