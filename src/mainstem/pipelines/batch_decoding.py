@@ -16,8 +16,8 @@ from mainstem.pipelines.record_positions import (
     Positions,
     find_fields,
     find_headers,
-    walk_records,
 )
+from mainstem.pipelines.record_walk import walk_records
 from mainstem.wire.compression import decompress
 from mainstem.wire.record_batch import HEADER_BYTES, BatchHeader
 

@@ -48,7 +48,7 @@ _SENTENCE = re.compile(r"\bmainstem\.[\w.]+: ([^\n]+)")
 
 
 def sentence_in(error: BaseException) -> str:
-    """What we said, out of what Spark made of it; else the first line of the error."""
+    """What we said, out of what Spark made of it; else the first line of the error that says anything."""
     text = str(error)
     found = _SENTENCE.search(text)
-    return found[1].strip() if found else (text.splitlines() or [type(error).__name__])[0]
+    return found[1].strip() if found else (text.strip().splitlines() or [type(error).__name__])[0]

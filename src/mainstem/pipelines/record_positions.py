@@ -1,7 +1,7 @@
 """Where the fields of records are, for all records of a stretch of batches at once.
 
-Only the lengths of records are walked one after another, because each says where the next one is; that is one addition
-per record. Every field is then found for all records together, one numpy operation for each. With numba (extra
+Only the lengths of records are walked one after another, because each says where the next one is (`record_walk`). Every
+field is then found for all records together, one numpy operation for each. With numba (extra
 `spark-fast`) one compiled pass finds the same; both are held against each other by tests.
 
 Nothing here trusts a length: a field that would leave its record is `MalformedRecords`.
@@ -46,35 +46,6 @@ class HeaderPositions(NamedTuple):
     name_size: Integers
     value_start: Integers
     value_size: Integers
-
-
-def walk_records(content: bytes, position: int, end: int, count: int, starts: list[int], ends: list[int]) -> None:
-    """Adds where each of `count` records begins (behind its length) and ends; they must fill the stretch exactly."""
-    add_start, add_end = starts.append, ends.append
-    try:
-        for _ in range(count):
-            length = content[position]
-            position += 1
-            if length > 0x7F:
-                byte = content[position]
-                position += 1
-                length = length & 0x7F | byte << 7
-                shift = 14
-                while byte > 0x7F:
-                    length ^= 0x80 << shift - 7
-                    byte = content[position]
-                    position += 1
-                    length |= byte << shift
-                    shift += 7
-            add_start(position)
-            if length & 1:
-                raise MalformedRecords("a record of negative length")
-            position += length >> 1
-            add_end(position)
-    except IndexError:
-        raise MalformedRecords("the batch ends inside a record") from None
-    if position != end:
-        raise MalformedRecords(f"the records end at {position} instead of {end}")
 
 
 def find_fields(content: Bytes, starts: Integers, ends: Integers) -> Positions:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from mainstem.model.errors import InvalidBatch
 from mainstem.pipelines.batch_decoding import DECODERS, StoredBatch, decode_batches
 from mainstem.pipelines.record_positions import read_varints
+from mainstem.pipelines.record_walk import walk_records
 from mainstem.wire.errors import MalformedRecords
 from mainstem.wire.record_batch import HEADER_BYTES, Record, decode_records, encode_batch, read_header
 from mainstem.wire.varint import encode_varlong
@@ -96,6 +97,15 @@ def test_a_record_count_that_lies() -> None:
         for header in (more, none):
             with pytest.raises(MalformedRecords):
                 decoded([StoredBatch(header, memoryview(batch))], decoder)
+
+
+@pytest.mark.parametrize(
+    "length", [b"\x80" * 5 + b"\x02", b"\xff" * 12, b"\xff" * 9 + b"\x01", b"\xfe\xff\xff\xff\x0f", b"\x03"]
+)
+def test_a_length_that_no_record_has(length: bytes) -> None:
+    content = length + b"\0" * 8
+    with pytest.raises(MalformedRecords):
+        walk_records(content, 0, len(content), 2, [], [])
 
 
 def test_many_batches_come_in_bounded_pieces() -> None:

@@ -95,6 +95,7 @@ def test_sentences_are_found_in_what_spark_made_of_them() -> None:
     wrapped = Exception("[X] Failed: mainstem.sdk.errors.UnknownTopic: Topic 'a' does not exist: go.\n SQLSTATE: 38000")
     assert sentence_in(wrapped) == "Topic 'a' does not exist: go."
     assert sentence_in(ValueError("one\ntwo")) == "one"
+    assert sentence_in(ValueError("\n[PARSE] one\ntwo")) == "[PARSE] one"
     assert sentence_in(PipelineError()) == "PipelineError"
 
 
