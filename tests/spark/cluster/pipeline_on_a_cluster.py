@@ -26,8 +26,10 @@ sources:
   given: {{topic: given, format: json, schema: id BIGINT}}
   kinds: {{table: kinds, format: string}}
 steps:
-  found: {{sql: SELECT value.id AS id, kinds.value AS kind FROM given JOIN kinds ON kinds.offset = value.id % 2}}
-  counted: {{sql: SELECT kind, count(*) AS n FROM found GROUP BY kind}}
+  found:
+    sql: SELECT given.value.id AS id, kinds.value AS kind FROM given JOIN kinds ON kinds.offset = given.value.id % 2
+  counted:
+    sql: SELECT kind, count(*) AS n FROM found GROUP BY kind
 expectations:
   readable: {{on: given, rule: value.id IS NOT NULL, action: dead-letter, topic: dead}}
 sinks:

@@ -21,8 +21,8 @@ from tests.spark.pipelines.runs import send_json
 from tests.spark.queue_mode.serving import QueueBroker
 from tests.system.stage_client import Served
 
-RECORDS_PER_CYCLE = 1_000
-"""Twenty micro-batches: several seconds of work."""
+RECORDS_PER_CYCLE = 400
+"""Eight micro-batches: seconds of work."""
 WORKING_SHARE = 0.8
 """Of cycles in which the strike comes while records come out; in the others at whatever is done at a start."""
 LATER_S = 1.0
