@@ -63,7 +63,7 @@ class CurrentReader(HistoryReader):
                 self._check_values(facts, manifest)
                 starts = tail_starts(mine, manifest, kept, ends, options.is_loss_an_error)
                 yield from self._rows(facts, manifest, [at.partition for at in mine])
-        for at in mine:
+        for at in (one for one in mine if starts[one] < ends[one]):
             yield from self._scan.read(OffsetRange(at.topic, at.partition, starts[at], ends[at]))
 
     def _rows(self, facts: TableFacts, manifest: Manifest, mine: Sequence[int]) -> Iterator[pa.RecordBatch]:

@@ -99,6 +99,7 @@ async def test_every_route_answers_as_described(client: Client) -> None:
             ("/v1/pipelines/p/progress", {"epoch": epoch, "run": "r", "sinks": [{"sink": "s", "rows_in": 1}]}),
             ("/v1/pipelines/p/progress", {"epoch": epoch + 1, "run": "r"}),
             ("/v1/pipelines/nobody/progress", {"epoch": epoch, "run": "r"}),
+            ("/v1/pipelines/at-a-terminal/progress", {"epoch": 0, "run": "r", "sinks": [{"sink": "s"}]}),
         ],
         ("POST", "/v1/workers/{worker}/beat"): [("/v1/workers/w/beat", beat), ("/v1/workers/w/beat", {})],
         ("GET", "/v1/topics/{name}/partitions/{partition}"): [

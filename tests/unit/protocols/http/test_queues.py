@@ -8,6 +8,7 @@ from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
 from mainstem.broker.letters import take
 from mainstem.broker.queues import DeadLetterTarget, Queue, QueueProperties, encode_headers
+from mainstem.coordination.administration.entries import Namespace
 from mainstem.protocols.amqp.adapter import AmqpAdapter
 from mainstem.protocols.amqp.session import AmqpSettings
 from mainstem.storage.memory.engine import MemoryEngine
@@ -69,6 +70,15 @@ async def test_listed_and_described(client: Client) -> None:
     assert shown["rules"] == {"length_max": "9", "overflow": "drop-head", "ordering": "shared"}
     assert (await client.ask("GET", "/v1/queues/none")).problem == "unknown-queue"
     assert (await client.ask("GET", "/v1/queues/a?namespace=other")).problem == "unknown-queue"
+
+
+@with_queues
+async def test_namespaces_are_listed(client: Client) -> None:
+    for name in ("b", "a"):
+        await client.broker.namespaces.put(Namespace(name))
+    page = await client.get("/v1/namespaces?limit=2")
+    assert page["namespaces"] == [{"name": "a"}, {"name": "b"}]
+    assert await client.get(page["next"]) == {"namespaces": [{"name": "default"}], "next": None}
 
 
 @with_queues

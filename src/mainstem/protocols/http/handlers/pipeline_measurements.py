@@ -53,6 +53,11 @@ def _sink_families(sinks: list[tuple[str, SinkReport]]) -> Iterator[Metric]:
         ),
         (GaugeMetricFamily("mainstem_pipeline_lag_messages", "Records not read yet", labels=labels), "lag", 1),
         (GaugeMetricFamily("mainstem_pipeline_state_rows", "Rows of Spark's state", labels=labels), "state_rows", 1),
+        (
+            GaugeMetricFamily("mainstem_pipeline_state_bytes", "Memory of Spark's state", labels=labels),
+            "state_bytes",
+            1,
+        ),
     ]
     for family, field, unit in families:
         assert isinstance(family, CounterMetricFamily | GaugeMetricFamily)
