@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from mainstem.pipelines.definition.document import Node, read_yaml
 from mainstem.pipelines.definition.errors import DefinitionRefused, Place, Problem
-from mainstem.pipelines.definition.part_options import queue_options, sink_options, table_options, topic_options
+from mainstem.pipelines.definition.part_options import queue_options, table_options, topic_options
 from mainstem.pipelines.definition.pipeline import (
     Action,
     Deduplicate,
@@ -24,6 +24,7 @@ from mainstem.pipelines.definition.pipeline import (
     Watermark,
 )
 from mainstem.pipelines.definition.section import Section, as_duration
+from mainstem.pipelines.definition.sink_parsing import SINK_KINDS, read_sink
 from mainstem.pipelines.errors import InvalidOption
 from mainstem.pipelines.starting_point import parse_offsets
 
@@ -34,12 +35,9 @@ FUNCTION = re.compile(r"([^:]+\.py)?:[A-Za-z_]\w*")
 
 TOPIC_KINDS = ("topic", "topics", "topicPattern")
 SOURCE_KINDS = (*TOPIC_KINDS, "queue", "table", "files")
-SINK_KINDS = ("topic", "parquet", "delta", "table", "console")
 FILE_FORMATS = ("parquet", "json", "csv", "text", "orc", "delta", "table")
 TABLE_FORMATS = ("delta", "table")
 """Read as they are when the run starts."""
-CONSOLE_ROWS, CONSOLE_ROWS_MAX = 20, 1_000
-RECORD_COLUMNS = ("key", "value", "headers", "partition", "timestamp")
 
 T = TypeVar("T")
 
@@ -251,43 +249,7 @@ class _Parts:
         if kind is None:
             return None
         self._check_name(section, origin, "from")
-        target = self._rows_shown(section) if kind == "console" else section.text(kind, needed=True) or "-"
-        output = section.choice("output", ("append", "update", "complete"), "append")
-        columns: dict[str, Text] = {}
-        if kind == "topic":
-            for column in RECORD_COLUMNS:
-                text = section.text(column)
-                if text is not None:
-                    columns[column] = Text(text, section.text_line(column))
-        partition_by: Iterable[str] | None = None
-        mode = "error"
-        if kind in ("parquet", "delta"):
-            partition_by = section.words("partitionBy")
-        if kind == "parquet":
-            mode = section.choice("mode", ("error", "append", "overwrite"), "error")
-            if section.given(["mode"]) and self._mode is not Mode.BATCH:
-                section.problem(
-                    "`mode` has a meaning for a pipeline of mode batch: streams append", section.place_of("mode")
-                )
-        if kind in ("parquet", "table", "delta") and output != "append":
-            section.problem(f"a {kind} sink takes `output: append` alone", section.place_of("output"))
-        options = sink_options(section, kind)
-        return Sink(
-            name, kind, target, section.place, origin, output, columns, tuple(partition_by or ()), mode, options
-        )
-
-    def _rows_shown(self, section: Section) -> str:
-        """`console: true`, or how many rows of each micro-batch at most."""
-        found = section.node("console")
-        given = None if found is None else found.value
-        if given is True:
-            return str(CONSOLE_ROWS)
-        if isinstance(given, int) and 1 <= given <= CONSOLE_ROWS_MAX:
-            return str(given)
-        section.problem(
-            f"`console` is true, or a number of rows from 1 to {CONSOLE_ROWS_MAX}", section.place_of("console")
-        )
-        return str(CONSOLE_ROWS)
+        return read_sink(name, kind, origin, section, self._mode)
 
     def check_whole(
         self, sources: Mapping[str, Source], sinks: Mapping[str, Sink], expectations: Mapping[str, Expectation]
