@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pyspark
 
-PATIENCE_S = 60
+PATIENCE_S = 240
+"""Reached when something is broken, not when the machine has other things to do."""
 JOB_PATIENCE_S = 600
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 WHAT_WORKERS_HAVE = (
@@ -61,6 +62,7 @@ class Daemon:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            bufsize=0,  # else lines that came together wait in a buffer, which `select` does not see
             start_new_session=True,
         )
 
