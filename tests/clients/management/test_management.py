@@ -77,6 +77,26 @@ def test_clients_are_seen_and_can_be_closed(both: Both) -> None:
 
 
 @pytest.mark.conformance
+def test_the_consumer_whose_turn_it_is_can_be_seen(both: Both) -> None:
+    connection = both.connect()
+    channel = connection.channel()
+    channel.queue_declare("single", arguments={"x-single-active-consumer": True})
+    for tag in ("first", "second"):
+        channel.basic_consume("single", lambda *_: None, consumer_tag=tag)
+    row = both.ask("GET", "/queues/%2F/single")
+    assert (row["single_active_consumer_tag"], row["exclusive_consumer_tag"]) == ("first", None)
+    assert {each["consumer_tag"]: each["activity_status"] for each in row["consumer_details"]} == {
+        "first": "up",
+        "second": "waiting",
+    }
+    channel.queue_declare("alone")
+    channel.basic_consume("alone", lambda *_: None, exclusive=True, consumer_tag="mine")
+    row = both.ask("GET", "/queues/%2F/alone")
+    assert (row["single_active_consumer_tag"], row["exclusive_consumer_tag"]) == (None, "mine")
+    connection.close()
+
+
+@pytest.mark.conformance
 def test_users_virtual_hosts_and_permissions_hold_for_amqp(both: Both) -> None:
     both.ask("PUT", "/vhosts/shop", {})
     both.ask("PUT", "/users/ann", {"password": "secret", "tags": ""})

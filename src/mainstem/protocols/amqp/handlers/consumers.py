@@ -50,7 +50,7 @@ class ChannelConsumer:
         self.timeout_ms = timeout_ms
         self.priority = priority
         self.is_exclusive = exclusive
-        self.is_active = True
+        self.is_active = not queue.consumers.is_single
         self.room = 0
         self.room_bytes = -1
         self.outstanding = 0

@@ -75,7 +75,13 @@ class QueuePaths:
             for consumer in channel.consumers
             if consumer.queue is queue
         ]
-        return one({**self._row(queue), "consumer_details": details, "incoming": [], "deliveries": []}, call.query)
+        row = {**self._row(queue), "consumer_details": details, "incoming": [], "deliveries": []}
+        for detail in details:
+            if queue.properties.single_active and detail["active"]:
+                row["single_active_consumer_tag"] = detail["consumer_tag"]
+            if detail["exclusive"]:
+                row["exclusive_consumer_tag"] = detail["consumer_tag"]
+        return one(row, call.query)
 
     def _row(self, queue: Queue) -> Row:
         counts = counts_of((queue,))
