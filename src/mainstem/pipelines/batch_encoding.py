@@ -1,8 +1,8 @@
 """From Arrow columns to the bodies of v2 batches, all rows at once, never record by record.
 
-A record is joined from a few pieces: the numbers before its key, the key, the length of the value, the value, the headers. The
-numbers of all records are written into one matrix, a row per record, and the bytes in use taken out of it; Arrow then joins
-the pieces of each row, and leaves all records one after the other in one buffer.
+A record is joined from a few pieces: the numbers before its key, the key, the length of the value, the value, the headers. Where
+`record_join` is compiled it joins them. Else the numbers of all records are written into one matrix, a row per record, and the
+bytes in use taken out of it; Arrow then joins the pieces of each row, and leaves all records one after the other in one buffer.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from mainstem.model.staging import DUE_BYTES, DUE_HEADER
 from mainstem.pipelines.partitioner import Integers
+from mainstem.pipelines.record_join import AVAILABLE, join_records
 from mainstem.wire.record_batch.encoding import assemble_batch
 from mainstem.wire.record_batch.header import NO_EPOCH, NO_PRODUCER, NO_SEQUENCE
 
@@ -24,6 +25,9 @@ NULL_LENGTH = -1
 VARINT_BYTES_MAX = 10
 RECORD_OVERHEAD = 24
 """The numbers of one record, about: for sizes before it is encoded."""
+
+_NOTHING: Integers = np.zeros(0, np.int64)
+_NO_BYTES = np.zeros(0, np.uint8)
 
 
 class Rows(NamedTuple):
@@ -55,6 +59,41 @@ def encode_rows(rows: Rows, firsts: Integers) -> list[memoryview]:
     key_lengths, value_lengths = _lengths(rows.key, NULL_LENGTH), _lengths(rows.value, NULL_LENGTH)
     tails = _encode_tails(rows)
 
+    if AVAILABLE:
+        bounds = np.empty(count + 1, np.int64)
+        tail_bounds, tail_content = (_NOTHING, _NO_BYTES) if tails is None else _parts(tails)
+        (key_bounds, keys), (value_bounds, values) = _parts(rows.key), _parts(rows.value)
+        whole = memoryview(
+            join_records(
+                keys,
+                key_bounds,
+                key_lengths,
+                values,
+                value_bounds,
+                value_lengths,
+                tail_content,
+                tail_bounds,
+                timestamp_deltas,
+                offset_deltas,
+                bounds,
+            )
+        )
+    else:
+        bounds, whole = _join_by_arrow(rows, tails, timestamp_deltas, offset_deltas, key_lengths, value_lengths)
+    ends = bounds[np.append(firsts[1:], count)]
+    return [whole[begin:end] for begin, end in zip(bounds[firsts].tolist(), ends.tolist(), strict=True)]
+
+
+def _join_by_arrow(
+    rows: Rows,
+    tails: pa.LargeBinaryArray | None,
+    timestamp_deltas: Integers,
+    offset_deltas: Integers,
+    key_lengths: Integers,
+    value_lengths: Integers,
+) -> tuple[Integers, memoryview]:
+    """Where each record begins and the last one ends, and all of them."""
+    count = len(timestamp_deltas)
     before_key = [_zigzag(timestamp_deltas), _zigzag(offset_deltas), _zigzag(key_lengths)]
     before_value = _zigzag(value_lengths)
     sizes = 1 + sum(_varint_sizes(numbers) for numbers in (*before_key, before_value))
@@ -74,9 +113,7 @@ def encode_rows(rows: Rows, firsts: Integers) -> list[memoryview]:
         null_replacement="",
     )
     bounds, content = _parts(records)
-    whole = content.data
-    ends = bounds[np.append(firsts[1:], count)]
-    return [whole[begin:end] for begin, end in zip(bounds[firsts].tolist(), ends.tolist(), strict=True)]
+    return bounds, content.data
 
 
 def encode_batches(rows: Rows, firsts: Integers, positions: Sequence[int], compression: int) -> list[bytearray]:

@@ -1,10 +1,13 @@
 """Batches made of columns read as the rows they were made of."""
 
+from unittest import mock
+
 import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mainstem.pipelines import batch_encoding, record_join
 from mainstem.pipelines.batch_encoding import Rows, encode_batches, row_sizes
 from mainstem.wire.compression import Compression
 from mainstem.wire.record_batch import check_batch, decode_records
@@ -38,14 +41,16 @@ def columns(given: list[tuple], *, with_headers: bool = True, skip: int = 0) -> 
     compression=st.sampled_from(Compression),
     with_headers=st.booleans(),
     skip=st.integers(0, 2),
+    joined_by_arrow=st.booleans(),
 )
 def test_batches_read_as_their_rows(
-    given_rows: list[tuple], cuts: set[int], compression: int, with_headers: bool, skip: int
+    given_rows: list[tuple], cuts: set[int], compression: int, with_headers: bool, skip: int, joined_by_arrow: bool
 ) -> None:
     firsts = [0, *sorted(cut for cut in cuts if cut < len(given_rows))]
     positions = [100 * number for number in range(len(firsts))]
     made = columns(given_rows, with_headers=with_headers, skip=skip)
-    batches = encode_batches(made, np.array(firsts), positions, compression)
+    with mock.patch.object(batch_encoding, "AVAILABLE", record_join.AVAILABLE and not joined_by_arrow):
+        batches = encode_batches(made, np.array(firsts), positions, compression)
     sizes = row_sizes(made)
     bounds = [*firsts, len(given_rows)]
     for batch, position, first, end in zip(batches, positions, bounds, bounds[1:], strict=False):
