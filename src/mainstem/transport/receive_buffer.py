@@ -50,6 +50,9 @@ class ChunkPool:
         self._chunks: deque[bytearray] = deque()
         self._chunks_max = POOLED_CHUNKS_MAX + held_bytes_max // CHUNK_BYTES
 
+    def __len__(self) -> int:
+        return len(self._chunks)
+
     def take(self) -> bytearray:
         """A chunk that nobody looks into."""
         chunks = self._chunks
@@ -64,9 +67,13 @@ class ChunkPool:
     def give_back(self, chunk: bytearray) -> None:
         """Slices of it may still be in use."""
         if len(chunk) == CHUNK_BYTES:
-            self._chunks.append(chunk)
-            if len(self._chunks) > self._chunks_max:
-                self._chunks.popleft()
+            chunks = self._chunks
+            chunks.append(chunk)
+            # Of those that the cache held and has let go of for other buffers, a few are enough.
+            if len(chunks) > self._chunks_max or (
+                len(chunks) > POOLED_CHUNKS_MAX and is_unused(chunks[POOLED_CHUNKS_MAX])
+            ):
+                chunks.popleft()
 
 
 class ReceiveBuffer:

@@ -110,6 +110,19 @@ def test_chunks_that_a_cache_holds_for_long_come_back_to_be_read_into() -> None:
     assert len(seen) <= held_max + POOLED_CHUNKS_MAX
 
 
+def test_chunks_that_a_cache_has_let_go_of_are_not_kept_for_ever() -> None:
+    held_max = 2 * POOLED_CHUNKS_MAX
+    pool = ChunkPool(held_max * CHUNK_BYTES)
+    chunks = [pool.take() for _ in range(held_max)]
+    views = [memoryview(chunk) for chunk in chunks]
+    for chunk in chunks:
+        pool.give_back(chunk)
+    del views, chunks, chunk
+    for _ in range(held_max):
+        pool.give_back(pool.take())
+    assert len(pool) <= POOLED_CHUNKS_MAX
+
+
 def test_a_small_rest_does_not_hold_a_chunk() -> None:
     pool = ChunkPool()
     buffer = ReceiveBuffer(pool)
