@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from mainstem.broker.schedules import DUE_MS_MAX, Letter, Schedules, Target
 from mainstem.broker.topics import Topic
 from mainstem.broker.transactions import CommitBy
@@ -65,8 +67,8 @@ class LaterRecords:
             additions = self._schedules.additions(self._records)
             share = additions.seal()
             first, end = len(beside.appends), len(beside.appends) + len(share.appends)
-            whole = Commit(
-                [*beside.appends, *share.appends], state=[*beside.state, *share.state], changes=beside.changes
+            whole = msgspec.structs.replace(
+                beside, appends=[*beside.appends, *share.appends], state=[*beside.state, *share.state]
             )
             try:
                 result = await commit_by(whole)
