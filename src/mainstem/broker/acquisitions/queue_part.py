@@ -132,6 +132,7 @@ class QueuePart:
 
 
 def read_again(lane: QueueLane, first: int) -> None:
-    """Messages below the tail are free again: the window begins anew with them."""
-    lane.drop_window(min(lane.tail, first))
+    """Messages below the tail are free again: the window begins anew with them, or with what is ready before them."""
+    ready = lane.ready[0].offset if lane.ready else lane.tail
+    lane.drop_window(min(lane.tail, ready, first))
     lane.queue.wake()

@@ -49,6 +49,7 @@ class Reader:
             lane.tail = lane.cursor.first_open(lane.tail)
             if lane.tail >= lane.end:
                 lane.is_reading = False
+                lane.queue.wake()  # There was nothing to read after all: whoever waits for it is to be told.
                 return
             size = min(max(READ_BYTES, lane.bytes_average * READ_MESSAGES), READ_BYTES_MAX)
             answer = self._engine.read(lane.log, lane.tail, size, ReadHint.CATCH_UP)

@@ -161,9 +161,11 @@ class Window:
         return gone
 
     def take_back(self, messages: Iterable[Message]) -> None:
-        """Put messages that were given out to their places again."""
+        """Put messages that were given out to their places again; those that are to be read anew come with the others."""
         ready = self.ready
         for message in sorted(messages, key=_offset, reverse=True):
+            if message.offset >= self.tail:
+                continue
             self.ready_bytes += len(message.value)
             if not ready or message.offset < ready[0].offset:
                 ready.appendleft(message)

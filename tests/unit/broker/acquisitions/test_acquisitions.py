@@ -252,6 +252,47 @@ async def test_what_expires_of_a_queue_is_given_out_in_its_place(broker: Broker)
 
 
 @with_broker
+async def test_what_is_released_does_not_hide_what_waits_before_it(broker: Broker) -> None:
+    of = await queue(broker, "q")
+    await put(broker, of, b"a", b"b", b"c")
+    first = await acquire(broker, "q", 2)
+    last = await acquire(broker, "q", 1)
+    assert first is not None
+    assert last is not None
+    await broker.acquisitions.release(first.id)
+    taken = await take(of)
+    assert taken is not None
+    assert bytes(taken.value) == b"a"
+    await broker.acquisitions.release(last.id)
+    assert await waiting(of) == [b"b", b"c"]
+
+
+@with_broker
+async def test_what_a_consumer_gives_back_while_it_is_to_be_read_anew_is_there_once(broker: Broker) -> None:
+    of = await queue(broker, "q")
+    await put(broker, of, b"a", b"b", b"c")
+    one = await acquire(broker, "q", 1)
+    assert one is not None
+    taken = await take(of)
+    assert taken is not None
+    await broker.acquisitions.release(one.id)
+    of.give_back([taken])
+    assert await waiting(of) == [b"a", b"b", b"c"]
+
+
+@with_engine
+async def test_nothing_is_waited_for_where_all_was_settled_unread(engine: MemoryEngine) -> None:
+    broker = await Broker.open(engine, LoopClock())
+    await put(broker, await queue(broker, "q"), b"a")
+    one = await acquire(broker, "q")
+    assert one is not None
+    await broker.acquisitions.pin(one.id)
+    broker = await Broker.open(engine, LoopClock())
+    await broker.acquisitions.settle(one.id)
+    assert await take(await queue(broker, "q")) is None
+
+
+@with_broker
 async def test_only_what_was_there_is_acquired(broker: Broker) -> None:
     of = await queue(broker, "q")
     await put(broker, of, b"a", b"b")
