@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from tests.clients.kafka.kafka_python import MARKS
 from tests.clients.kafka.serving import PATIENCE_S, Broker, serving
 from tests.system.program import Program
 
@@ -17,7 +18,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of its own making, when it is imported
     from kafka import KafkaProducer
 
-pytestmark = [pytest.mark.conformance, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = MARKS
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 

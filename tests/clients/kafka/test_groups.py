@@ -12,6 +12,7 @@ from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tests.clients.kafka.kafka_python import MARKS
 from tests.clients.kafka.serving import PATIENCE_S, QUICK_GROUPS, QUICK_RETURN, Broker, serving
 from tests.clients.kafka.test_confluent import admin, create, produce
 
@@ -19,7 +20,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of its own making, when it is imported
     from kafka import KafkaConsumer
 
-pytestmark = [pytest.mark.conformance, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = MARKS
 
 
 def consumer(broker: Broker, group: str, **config: object) -> Consumer:

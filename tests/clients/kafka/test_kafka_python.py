@@ -3,8 +3,7 @@
 import time
 import warnings
 
-import pytest
-
+from tests.clients.kafka.kafka_python import MARKS
 from tests.clients.kafka.serving import Broker
 
 with warnings.catch_warnings():
@@ -12,7 +11,7 @@ with warnings.catch_warnings():
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
     from kafka.admin import NewTopic
 
-pytestmark = [pytest.mark.conformance, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = MARKS
 
 
 def test_what_is_sent_is_received(broker: Broker) -> None:

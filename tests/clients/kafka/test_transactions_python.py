@@ -7,6 +7,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import ProducerFenced
 
+from tests.clients.kafka.kafka_python import MARKS
 from tests.clients.kafka.serving import PATIENCE_S, Broker
 from tests.clients.kafka.test_confluent import create
 from tests.clients.kafka.transactional import read
@@ -17,7 +18,7 @@ with warnings.catch_warnings():
     from kafka import TopicPartition as PlainPartition
     from kafka.structs import OffsetAndMetadata
 
-pytestmark = [pytest.mark.conformance, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = MARKS
 
 
 def test_aiokafka(broker: Broker) -> None:
