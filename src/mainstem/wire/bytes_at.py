@@ -47,14 +47,14 @@ def put_le64(data: bytearray | memoryview, at: int, value: int) -> None:
     data[at : at + 8] = (value & 0xFFFF_FFFF_FFFF_FFFF).to_bytes(8, "little")
 
 
-def append_i64(column: array[int], value: int) -> None:
-    """To a column of type q or Q."""
-    column.append(value)
+def append_row(rows: array[int], base: int, place: int, size: int, time: int) -> None:
+    """Append four numbers."""
+    rows.extend((base, place, size, time))
 
 
-def append_u32(column: array[int], value: int) -> None:
-    """To a column of type I."""
-    column.append(value)
+def number_at(rows: array[int], index: int) -> int:
+    """One of them."""
+    return rows[index]
 
 
 def crc32c_at(data: Buffer, at: int, size: int) -> int:

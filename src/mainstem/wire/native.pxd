@@ -3,17 +3,18 @@
 
 from cpython cimport array
 
-cdef inline int append_i64(array.array column, long long value) except -1:
-    cdef Py_ssize_t count = len(column)
-    array.resize_smart(column, count + 1)
-    column.data.as_longlongs[count] = value
+cdef inline int append_row(array.array rows, long long base, long long place, long long size, long long time) except -1:
+    cdef Py_ssize_t count = rows.ob_size
+    array.resize_smart(rows, count + 4)
+    cdef long long *row = rows.data.as_longlongs + count
+    row[0] = base
+    row[1] = place
+    row[2] = size
+    row[3] = time
     return 0
 
-cdef inline int append_u32(array.array column, unsigned int value) except -1:
-    cdef Py_ssize_t count = len(column)
-    array.resize_smart(column, count + 1)
-    column.data.as_uints[count] = value
-    return 0
+cdef inline long long number_at(array.array rows, Py_ssize_t index) noexcept:
+    return rows.data.as_longlongs[index]
 
 cdef extern from *:
     """

@@ -163,9 +163,9 @@ class LocalEngine(LedgerEngine):
             state.next = state.end = max(entry.start, nexts.get(log, 0))
             tail = recovered.tails.get(log)
             state.bytes = sizes.get(log, 0)
-            if tail is not None and tail.bases:
+            if tail is not None and len(tail):
                 state.tail = tail
-                state.bytes += sum(tail.sizes)
+                state.bytes += tail.bytes_from(0)
             state.producers = recovered.producers.get(log) or None
             ledger.logs[log] = ledger.visible[log] = state
             ledger.classify(state)

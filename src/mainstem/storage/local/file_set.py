@@ -83,7 +83,7 @@ class FileSet:
         Blocks that lie side by side are one stretch where that has no more than `join_bytes`.
         """
         tail = state.tail
-        tail_first = tail.bases[0] if tail is not None and tail.bases else None
+        tail_first = tail.first if tail is not None and len(tail) else None
         if tail_first is None or offset < tail_first:
             for part in self.view(state.log):
                 if part.next > offset and (tail_first is None or part.first < tail_first):
@@ -94,35 +94,34 @@ class FileSet:
     def bytes_from(self, state: LogState, offset: int) -> int:
         """The size of all stretches of a log that reach beyond an offset, without looking at each."""
         tail = state.tail
-        tail_first = tail.bases[0] if tail is not None and tail.bases else None
+        tail_first = tail.first if tail is not None and len(tail) else None
         total = 0
         for part in self.view(state.log):
             if part.next > offset and (tail_first is None or part.first < tail_first):
                 first, stop = _block_range(part, offset, tail_first)
                 total += sum(part.run.index.block_sizes[first:stop])
         if tail is not None and tail_first is not None and offset < state.end:
-            total += sum(tail.sizes[max(0, tail.index_of(offset)) :])
+            total += tail.bytes_from(max(0, tail.index_of(offset)))
         return total
 
     def _tail_stretches(self, state: LogState, index: int) -> Iterator[Stretch]:
         tail = state.tail
         assert tail is not None
-        bases, refs = tail.bases, tail.refs
-        count = len(bases)
+        refs = tail.refs
+        count = len(tail)
         while index < count:
-            base = bases[index]
-            place = tail.places[index]
+            base, place, size, time = tail.row(index)
+            index += 1
             yield Stretch(
                 base,
-                bases[index + 1] if index + 1 < count else state.end,
-                tail.times[index],
+                tail.row(index)[0] if index < count else state.end,
+                time,
                 self.wal[place >> POSITION_BITS],
                 place & POSITION_MASK,
-                tail.sizes[index],
+                size,
                 None,
                 base if refs is not None and base in refs else -1,
             )
-            index += 1
 
 
 def _block_range(part: RunView, offset: int, before: int | None) -> tuple[int, int]:

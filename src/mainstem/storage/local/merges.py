@@ -200,7 +200,7 @@ class Merges:
                 tail = state.tail
                 if tail is not None:
                     tail.drop_before(place)
-                    if not tail.bases:
+                    if not len(tail):
                         state.tail = None
             yield turn(engine.runtime)
 

@@ -82,7 +82,7 @@ class Reader:
         if offset == end or max_bytes <= 0:
             return Answer.of(_result(state, [], offset, offset))
         tail = state.tail
-        if tail is not None and tail.bases and offset >= tail.bases[0]:
+        if tail is not None and len(tail) and offset >= tail.first:
             cached = self._read_cached(state, offset, max_bytes)
             if cached is not None:
                 return Answer.of(cached)
@@ -91,36 +91,30 @@ class Reader:
     def _read_cached(self, state: LogState, offset: int, max_bytes: int) -> ReadResult | None:
         tail = state.tail
         assert tail is not None
-        bases, places, sizes, refs = tail.bases, tail.places, tail.sizes, tail.refs
+        refs = tail.refs
         index = first = tail.index_of(offset)
-        count = len(bases)
+        count = len(tail)
         taken: list[Buffer] = []
         total = 0
         while index < count:
-            place = places[index]
+            base, place, size, _ = tail.row(index)
             found = self._cache.find(place)
-            if found is None or (taken and total + sizes[index] > max_bytes):
+            if found is None or (taken and total + size > max_bytes):
                 break
             start, buffer = found
-            if refs is not None and bases[index] in refs:
-                size = sizes[index]
-                taken.append(_with_base(memoryview(buffer)[place - start : place - start + size], bases[index]))
+            if refs is not None and base in refs:
+                taken.append(_with_base(memoryview(buffer)[place - start : place - start + size], base))
                 total += size
                 index += 1
                 continue
             # Batches that lie side by side are one stretch: one slice for all of them.
-            end, limit = place, place + max(max_bytes - total, sizes[index])
-            last = start + len(buffer)
-            while index < count and places[index] == end and end + sizes[index] <= limit and end < last:
-                if refs is not None and bases[index] in refs:
-                    break
-                end += sizes[index]
-                index += 1
+            limit = min(place + max(max_bytes - total, size), start + len(buffer))
+            end, index = tail.side_by_side(index, limit)
             taken.append(memoryview(buffer)[place - start : end - start])
             total += end - place
         if index == first:
             return None
-        return _result(state, taken, offset, bases[index] if index < count else state.end)
+        return _result(state, taken, offset, tail.row(index)[0] if index < count else state.end)
 
     def _read_files(self, state: LogState, offset: int, max_bytes: int, hint: ReadHint) -> Answer[ReadResult]:
         limit = min(max_bytes, self._settings.read_bytes_max)
@@ -147,7 +141,7 @@ class Reader:
     def _read_ahead(self, state: LogState, offset: int, limit: int) -> None:
         """Begin to read what a reader of history will ask for next, before it does."""
         tail = state.tail
-        if offset >= state.end or (tail is not None and tail.bases and offset >= tail.bases[0]):
+        if offset >= state.end or (tail is not None and len(tail) and offset >= tail.first):
             return
         reading = self._begin(state, offset, limit)
         if reading is not None:

@@ -2,16 +2,27 @@
 cimport cython
 from cpython cimport array as columns
 from mainstem.storage.log_state cimport LogState
-from mainstem.wire.native cimport append_i64, append_u32
+from mainstem.wire.native cimport append_row, number_at
+
+cdef Py_ssize_t ROW, BASE, PLACE, SIZE
 
 cdef class LogTail:
-    cdef public columns.array bases, places, sizes, times
+    cdef public columns.array rows
     cdef public object refs
 
-    cpdef append(self, long long base, long long place, unsigned int size, long long time)
+    cpdef append(self, long long base, long long place, long long size, long long time)
+
+    @cython.locals(rows=columns.array, at=Py_ssize_t)
+    cpdef tuple row(self, Py_ssize_t index)
+
+    @cython.locals(rows=columns.array, at=Py_ssize_t, stop=Py_ssize_t, end="long long")
+    cpdef tuple side_by_side(self, Py_ssize_t index, long long limit)
+
+    @cython.locals(rows=columns.array, low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t)
+    cdef Py_ssize_t _count_up_to(self, Py_ssize_t column, long long value)
 
 @cython.locals(
-    entry=tuple, base="long long", time="long long", size="unsigned int", count="long long", state=LogState, tail=LogTail,
+    entry=tuple, base="long long", time="long long", size="long long", count="long long", state=LogState, tail=LogTail,
 )
 cpdef show_entries(list entries, long long place, note)
 

@@ -7,7 +7,7 @@ bisection.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from mainstem.storage.contract import Buffer
@@ -17,7 +17,7 @@ try:
 except ImportError:
     from mainstem.compiled import Uncompiled as cython  # noqa: N813
 if not cython.compiled:
-    from mainstem.wire.bytes_at import append_i64, append_u32
+    from mainstem.wire.bytes_at import append_row, number_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 POSITION_BITS = 32
 POSITION_MASK = (1 << POSITION_BITS) - 1
+ROW = 4
+"""Numbers of a batch in a tail."""
+BASE, PLACE, SIZE = 0, 1, 2
 CACHE_GONE_MAX = 1024
 """Entries that may be gone before the lists are cut."""
 
@@ -38,30 +41,25 @@ def place_of(generation: int, position: int) -> int:
 
 
 class LogTail:
-    """Batches of one log that are not merged yet: columns, because there may be millions."""
+    """Batches of one log that are not merged yet: numbers in one array, because there may be millions.
 
-    __slots__ = ("bases", "places", "refs", "sizes", "times")
+    Row by row rather than column by column: to append to one of ten thousand logs touches fewer lines of the processor's cache.
+    """
+
+    __slots__ = ("refs", "rows")
 
     def __init__(self) -> None:
-        self.bases = array("q")
-        self.places = array("Q")
-        self.sizes = array("I")
-        self.times = array("q")
+        self.rows = array("q")
+        """Of each batch its base offset, its place, its size and its time."""
         self.refs: set[int] | None = None
         """Base offsets of entries that are references: their bytes carry another log's base offset."""
 
+    def __len__(self) -> int:
+        return len(self.rows) // ROW
+
     def append(self, base: int, place: int, size: int, time: int) -> None:
         """Add the next batch."""
-        if cython.compiled:
-            append_i64(self.bases, base)
-            append_i64(self.places, place)
-            append_u32(self.sizes, size)
-            append_i64(self.times, time)
-        else:
-            self.bases.append(base)
-            self.places.append(place)
-            self.sizes.append(size)
-            self.times.append(time)
+        append_row(self.rows, base, place, size, time)
 
     def append_ref(self, base: int, place: int, size: int, time: int) -> None:
         """Add a batch whose bytes are another log's."""
@@ -70,19 +68,56 @@ class LogTail:
             self.refs = set()
         self.refs.add(base)
 
+    @property
+    def first(self) -> int:
+        """The base offset of the first batch; there is one."""
+        return number_at(self.rows, 0)
+
+    def row(self, index: int) -> tuple[int, int, int, int]:
+        """Base offset, place, size and time of one batch."""
+        rows, at = self.rows, index * ROW
+        return number_at(rows, at), number_at(rows, at + 1), number_at(rows, at + 2), number_at(rows, at + 3)
+
     def index_of(self, offset: int) -> int:
         """Index of the batch that contains the offset, given that it is not below the first."""
-        return bisect_right(self.bases, offset) - 1
+        return self._count_up_to(BASE, offset) - 1
 
-    def drop_before(self, place: int) -> int:
-        """Forget batches that lie before a place; answers how many."""
-        count = bisect_left(self.places, place)
+    def side_by_side(self, index: int, limit: int) -> tuple[int, int]:
+        """Of the batches from one on that lie one after the other in a file, and none behind a place: the end, and the next."""
+        rows, refs = self.rows, self.refs
+        at, stop = index * ROW, len(rows)
+        end = number_at(rows, at + PLACE)
+        while at < stop and number_at(rows, at + PLACE) == end and end + number_at(rows, at + SIZE) <= limit:
+            if refs is not None and number_at(rows, at) in refs:
+                break
+            end += number_at(rows, at + SIZE)
+            at += ROW
+        return end, at // ROW
+
+    def bytes_from(self, index: int) -> int:
+        """The size of all batches from one on."""
+        return sum(self.rows[index * ROW + SIZE :: ROW])
+
+    def drop_before(self, place: int) -> None:
+        """Forget batches that lie before a place."""
+        count = self._count_up_to(PLACE, place - 1)
         if count:
             if self.refs is not None:
-                self.refs.difference_update(self.bases[:count])
+                self.refs.difference_update(self.rows[: count * ROW : ROW])
                 self.refs = self.refs or None
-            del self.bases[:count], self.places[:count], self.sizes[:count], self.times[:count]
-        return count
+            del self.rows[: count * ROW]
+
+    def _count_up_to(self, column: int, value: int) -> int:
+        """How many rows there are up to a value of a column that ascends."""
+        rows = self.rows
+        low, high = 0, len(rows) // ROW
+        while low < high:
+            middle = (low + high) // 2
+            if number_at(rows, middle * ROW + column) <= value:
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
 
 def show_entries(entries: list[DataEntry], place: int, note: Callable[[LogState], None]) -> None:
@@ -94,16 +129,7 @@ def show_entries(entries: list[DataEntry], place: int, note: Callable[[LogState]
         if log_tail is None:
             log_tail = state.tail = LogTail()
         tail = log_tail
-        if cython.compiled:
-            append_i64(tail.bases, base)
-            append_i64(tail.places, place)
-            append_u32(tail.sizes, size)
-            append_i64(tail.times, time)
-        else:
-            tail.bases.append(base)
-            tail.places.append(place)
-            tail.sizes.append(size)
-            tail.times.append(time)
+        append_row(tail.rows, base, place, size, time)
         place += size
         state.end = base + count
         state.bytes += size
