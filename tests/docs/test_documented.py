@@ -73,3 +73,24 @@ def test_links_between_documents_lead_somewhere() -> None:
     for document in documents:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
             assert (document.parent / target).exists(), f"{document.relative_to(ROOT)}: {target}"
+
+
+def test_modules_and_tests_of_requirements_are_there() -> None:
+    names = {path.name for top in ("src", "tests", "benchmarks") for path in (ROOT / top).rglob("*.py")}
+    for named in re.findall(r"`([\w./-]+)`", REQUIREMENTS):
+        if "/" in named.strip("/") and not named.startswith("/"):
+            assert any((ROOT / top / named).exists() for top in ("", "src/mainstem", "docs")), named
+        elif named.endswith(".py"):
+            assert named in names, named
+
+
+def test_commands_of_documents_are_in_the_makefile() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
+    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\bmake ([a-z]+(?:-[a-z]+)*)[` \n]", _code_in(document.read_text(encoding="utf-8"))):
+            assert target in targets, f"{document.relative_to(ROOT)}: make {target}"
+
+
+def _code_in(text: str) -> str:
+    """What stands in backticks, or in a block of code."""
+    return "\n".join(f"{piece} " for piece in re.findall(r"```.*?```|`[^`]+`", text, flags=re.DOTALL))
