@@ -173,7 +173,12 @@ class Redrives:
             self._queues.settle([message])
             self._queues.outbox.mutate([redrive.put()])
 
-        refused = await self._queues.outbox.commit_transaction([put], settle)
+        moved = redrive.moved
+        try:
+            refused = await self._queues.outbox.commit_transaction([put], settle)
+        except MainstemError:
+            redrive.moved = moved
+            raise
         assert not refused, "there was room a moment ago, and nothing has happened since"
         return True
 
@@ -188,8 +193,7 @@ class Redrives:
         if target is None or target is queue or self._queues.outbox.is_full:
             return None
         target.open()
-        refuses = target.rules.overflow in ("reject-publish", "reject-publish-dlx")
-        return None if target.is_limited and refuses and target.is_over(target.incoming, 1) else target
+        return None if target.refuses() else target
 
     def _readdressed(self, message: Message, target: Queue, times: int) -> bytes:
         block = self._queues.envelopes.re_routed(message, "", target.name)

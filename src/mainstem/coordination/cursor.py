@@ -10,6 +10,7 @@ changes is noted too, and `take_changes` hands it out to be stored; `replay_page
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -105,6 +106,12 @@ class Cursor:
         if self.counts:
             for offset in done:
                 self.counts.pop(offset, None)
+        if done[0] < self._floor:  # They were gone from the log before they were done with.
+            here = bisect_left(done, self._floor)
+            self._changed_pages.update({offset >> PAGE_BITS for offset in done[:here]})
+            done = done[here:]
+            if not done:
+                return
         first, last = done[0], done[-1]
         settled = self.settled
         if first == self._floor and last - first + 1 == len(done) and not settled.pages:

@@ -83,6 +83,11 @@ class PagedOffsets:
         found = self.first_present(first)
         return found is not None and found < after
 
+    def count(self, first: int, after: int) -> int:
+        """How many of a stretch are in the set."""
+        pieces = _pieces(first, after - 1) if self.pages and first < after else ()
+        return sum(self.pages[page].range_cardinality(low, end) for page, low, end in pieces if page in self.pages)
+
     def below(self, offset: int) -> list[int]:
         """All of the set that are below an offset, in their order."""
         found = [page << PAGE_BITS | low for page in sorted(self.pages) for low in self.pages[page]]

@@ -76,7 +76,7 @@ class Committing:
         self._is_scheduled = False
         self._timer: Timer | None = None
         self._bytes = 0
-        self._is_whole = False
+        self.is_whole = False
         """Whether what is put belongs into one commit, whatever its size."""
         self._relieved: list[tuple[Callable[[], None], Iterable[Queue]]] = []
         """Who waits, and for which queues."""
@@ -137,7 +137,7 @@ class Committing:
 
     def _cut_draft(self) -> None:
         """What follows belongs into another commit."""
-        if not self._draft.is_empty and not self._is_whole:
+        if not self._draft.is_empty and not self.is_whole:
             self._draft.seal(self._take_state)
             self._cut.append(self._draft)
             self._draft = Draft()
@@ -222,6 +222,8 @@ class Committing:
         there = [lane for lane in draft.dirty if not lane.is_gone]
         for lane in there:
             lane.cursor.change_all()
+            lane.rests_changed.update(lane.rests)
+            lane.attempts_changed.update(lane.attempts)
         if draft.laid_off:
             self._on_return([message for message in draft.laid_off if not message.lane.is_gone])
         if isinstance(error, StorageFull):

@@ -129,12 +129,25 @@ class Declaring:
 
     # Topics
 
+    def keep_up(self) -> None:
+        """Topics that have grown just before the last run ended: their queues are to read all of them."""
+        for namespace in self._queues.namespaces():
+            for queue in self._queues.all(namespace):
+                if queue.is_borrowed and queue.topic_name is not None:
+                    topic = self._topics.named(namespace).get(queue.topic_name)
+                    if topic is not None:
+                        self._grow(queue, topic)
+
     def _topic_grows(self, topic: Topic) -> None:
         """New partitions are read from their beginning."""
         queue = self._queues.of_topic(topic)
-        if queue is None or not queue.is_borrowed:
-            return
+        if queue is not None and queue.is_borrowed:
+            self._grow(queue, topic)
+
+    def _grow(self, queue: Queue, topic: Topic) -> None:
         added = topic.logs[len(queue.logs) :]
+        if not added:
+            return
         queue.logs = topic.logs
         if queue.lanes:
             queue.lanes += [self._queues.open_lane(queue, topic.logs.index(number), number) for number in added]

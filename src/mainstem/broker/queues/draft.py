@@ -30,7 +30,7 @@ class Draft:
         self.dirty: set[QueueLane] = set()
         """Lanes whose cursors are to be stored."""
         self.laid_off: list[Message] = []
-        """Settled together with what is appended here, as dead letters are: not settled if this fails."""
+        """Settled together with what is appended here, as in a transaction, or by dead letters: not settled if this fails."""
         self.extras: list[Extra] = []
         """Of others, to be committed along."""
         self.shares: list[Share] = []

@@ -69,7 +69,7 @@ class Outbox(Committing):
 
         REFUSED, and nothing has happened, where each of them is a question of its own: then it is `put`'s.
         """
-        if self.is_full or self._is_whole or queue.is_limited or queue.is_gone:
+        if self.is_full or self.is_whole or queue.is_limited or queue.is_gone:
             return REFUSED
         if queue.is_plain and (priority < URGENT_FROM or not queue.has_levels):
             lane = queue.lanes[0]
@@ -114,7 +114,7 @@ class Outbox(Committing):
         """Publish to these queues, each once, with the next commit. `ttl_ms` repeats what the headers say in `mainstem-ttl`."""
         if self.is_full:
             return REFUSED
-        if self._is_whole:
+        if self.is_whole:
             # Nothing may be cut off, so nothing is referred to.
             assert len(queues) == 1
         now_ms = self._now_ms
@@ -212,13 +212,17 @@ class Outbox(Committing):
         lanes = [lane for put in puts for queue in put.queues for lane in queue.lanes]
         if self._draft.bytes + size > DRAFT_BYTES_MAX or not self._draft.referred.isdisjoint(lanes):
             self._cut_draft()
-        before, self._is_whole = self._is_whole, True
+        before, self.is_whole = self.is_whole, True
         for put in puts:
             for queue in put.queues:
                 self.put((queue,), put.headers, put.value, key=put.key, ttl_ms=put.ttl_ms, priority=put.priority)
-        self._is_whole = before
+        self.is_whole = before
         self._draft.laid_off.append(laid_off)
         self.dirty(laid_off.lane)
+
+    def lay_off(self, messages: list[Message]) -> None:
+        """They are settled with what is put, and are not if that is refused."""
+        self._draft.laid_off += messages
 
     async def commit_transaction(
         self, puts: Sequence[Put], settle: Callable[[], None] = _nothing, extra: Extra | None = None
@@ -234,7 +238,7 @@ class Outbox(Committing):
             raise StorageFull("disk use is above the hard mark")
         self._cut_draft()
         refused: list[int] = []
-        self._is_whole = True
+        self.is_whole = True
         try:
             for number, put in enumerate(puts):
                 for queue in put.queues:
@@ -247,7 +251,7 @@ class Outbox(Committing):
                 self.add(extra)
             settle()
         finally:
-            self._is_whole = False
+            self.is_whole = False
         self._cut_draft()
         await self.wait_durable()
         return refused

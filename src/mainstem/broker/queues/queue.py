@@ -240,6 +240,11 @@ class Queue:
         self.incoming += 1
         return TAKEN
 
+    def refuses(self) -> bool:
+        """Whether it takes no more messages now, and says so to publishers."""
+        refuses = self.is_limited and self.rules.overflow in ("reject-publish", "reject-publish-dlx")
+        return refuses and self.is_over(self.incoming, 1)
+
     def came(self, count: int) -> None:
         """So many that were being published are here, or will never be."""
         if self.is_limited:

@@ -32,6 +32,7 @@ from mainstem.coordination.queue.entries import SCOPE, put_attempts, put_given, 
 from mainstem.coordination.queue.lane import Lane
 from mainstem.coordination.queue.message import Message
 from mainstem.coordination.queue.properties import QueueProperties
+from mainstem.storage.answer import Answer
 from mainstem.storage.contract import ConfigureLog, Edge, Engine, LogChange, LogConfig, LogEnd, MoveFloor, Mutation
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ class Queues:
         entries = (await self._engine.load(SCOPE)).entries
         gone = self._stored.load(entries)
         await self._ending.let_go(gone)
+        self._declaring.keep_up()
         await self._urgent.show(queue for queues in self._named.values() for queue in queues.values())
 
     async def close(self) -> None:
@@ -126,6 +128,10 @@ class Queues:
     def all(self, namespace: str) -> Iterable[Queue]:
         """The queues of a namespace."""
         return list(self._named.get(namespace, {}).values())
+
+    def namespaces(self) -> Iterable[str]:
+        """Those that have queues."""
+        return list(self._named)
 
     def of_topic(self, topic: Topic) -> Queue | None:
         """The queue that is seen as this topic."""
@@ -250,14 +256,14 @@ class Queues:
         lane.is_reserving = True
         until = max(lane.ready[-1].offset + 1, lane.tail) + RESERVED_OFFSETS
 
-        def done(_: object, error: BaseException | None) -> None:
+        def done(answer: Answer[None]) -> None:
             lane.is_reserving = False
-            if error is None and not lane.is_gone:
+            if answer.error is None and not lane.is_gone:
                 lane.reserved, lane.reserve_at = until, until - RESERVED_OFFSETS // 2
                 lane.queue.wake()
 
-        self.outbox.mutate([put_given(lane.log, until)])
-        self.outbox.when_durable(done, None)
+        # By itself: with what is published it would be refused by a disk that is full.
+        self._engine.alter((), [put_given(lane.log, until)]).on_done(done)
 
     def rules_changed(self, queue: Queue) -> None:
         """Other limits and times: look at what they say of what is there."""

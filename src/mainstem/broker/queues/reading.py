@@ -76,7 +76,12 @@ class Reader:
 
     def _lose(self, lane: QueueLane, start: int) -> None:
         """Retention was faster than the queue: a borrowed one's topic decides what stays."""
-        gone = start - lane.tail
+        lane.cursor.work_in()
+        first = lane.tail
+        gone = start - first - lane.cursor.settled.count(first, start) - lane.held.count(first, start)
+        gone -= sum(first <= offset < start for offset in lane.unsettled)
+        for offset in [offset for offset in lane.rests if first <= offset < start]:
+            gone -= not _forget_rest(lane, offset)
         lane.queue.lost += gone
         lane.count -= gone
         lane.cursor.raise_floor(start)
@@ -146,7 +151,7 @@ class Reader:
 
     def _skip(self, lane: QueueLane, present: set[int], first: int, tail: int) -> None:
         """Offsets without a message: markers, what was aborted, what key compaction took, what cannot be read."""
-        cursor = lane.cursor
+        cursor, rests = lane.cursor, lane.rests
         void = [
             offset
             for offset in range(first, tail)
@@ -154,11 +159,21 @@ class Reader:
             and not cursor.is_settled(offset)
             and offset not in lane.unsettled
             and offset not in lane.held
+            and (offset not in rests or _forget_rest(lane, offset))
         ]
         if void:
             cursor.settle(void)
             lane.count -= len(void)
             self._on_skipped(lane)
+
+
+def _forget_rest(lane: QueueLane, offset: int) -> bool:
+    """What rests has gone from the log: not, where it is in memory; else it will never be read."""
+    if lane.rests[offset][1] is not None:
+        return False
+    del lane.rests[offset]
+    lane.rests_changed.add(offset)
+    return True
 
 
 def messages_in(result: ReadResult, lane: QueueLane) -> tuple[list[Message], int]:

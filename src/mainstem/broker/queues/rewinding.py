@@ -88,8 +88,9 @@ class Rewinding:
         """What waits again must not be taken by retention, which was told that it is settled."""
         if lane.cursor.floor < before and not lane.queue.is_borrowed:
             lane.rewound = max(lane.rewound, before, lane.floor_moved)
-            self._queues.outbox.change(ConfigureLog(lane.log, self._queues.log_config(lane.queue, held=True)))
-            self._queues.outbox.mutate([put_rewound(lane.log, lane.rewound)])
+            # By itself, and before what follows: with what is published it would be refused by a disk that is full.
+            held = ConfigureLog(lane.log, self._queues.log_config(lane.queue, held=True))
+            self._engine.alter([held], [put_rewound(lane.log, lane.rewound)])
         self._queues.outbox.dirty(lane)
         lane.queue.wake()
 

@@ -13,7 +13,7 @@ from mainstem.coordination.queue.deaths import ERROR_BYTES_MAX, Attempt
 from mainstem.coordination.queue.message import Message
 
 if TYPE_CHECKING:
-    from mainstem.broker.queues.outbox import Outbox
+    from mainstem.broker.queues.outbox import Outbox, Put
     from mainstem.broker.queues.queue import QueueLane
     from mainstem.broker.queues.queues import Queues
     from mainstem.broker.queues.upkeep import Upkeep
@@ -36,6 +36,8 @@ class Settling:
         messages = list(messages)
         if not messages:
             return
+        if self._outbox.is_whole:
+            self._outbox.lay_off([one for one in messages if one.lane.unsettled.get(one.offset) is one])
         lane: QueueLane = messages[0].lane
         settled = lane.settle(messages)
         if settled:
@@ -104,8 +106,7 @@ class Settling:
             if reason == "rejected":
                 lane.tried(message.offset, _attempt(self._queues.now_ms(), error))
             letters = self._dead.letters(message, reason, error)
-            target = lane.queue.rules.dead_letter
-            if not letters and target is not None and target.strategy == "at-least-once":
+            if self._is_to_wait(lane, letters):
                 del lane.unsettled[message.offset]
                 self.rest(message, self._queues.now_ms() + UNROUTED_PAUSE_MS)
                 continue
@@ -118,10 +119,21 @@ class Settling:
             else:
                 self._changed(lane)
 
+    def _is_to_wait(self, lane: QueueLane, letters: Sequence[Put]) -> bool:
+        """Whether dead letters cannot be written now: the disk is full, or they must not be lost and nobody takes them."""
+        if letters and self._outbox.is_full:
+            return True
+        target = lane.queue.rules.dead_letter
+        if target is None or target.strategy != "at-least-once":
+            return False
+        return not letters or any(queue.refuses() for put in letters for queue in put.queues)
+
     def returned(self, messages: Sequence[Message]) -> None:
-        """Their dead letters could not be written: they are there again."""
+        """What they were to be settled with could not be written: they are there again."""
         for message in messages:
             lane: QueueLane = message.lane
+            if not lane.cursor.is_settled(message.offset):
+                continue  # The queue was rewound meanwhile.
             lane.cursor.unsettle([message.offset])
             lane.count += 1
             self.rest(message, self._queues.now_ms() + UNROUTED_PAUSE_MS)

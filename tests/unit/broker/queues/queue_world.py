@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, TypeVar
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.queues import Message, Queue, encode_headers
+from mainstem.model.errors import StorageFull
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Edge
 from mainstem.storage.local.engine import LocalEngine
@@ -126,6 +128,11 @@ class World:
                 self.runtime.step()
                 self.loop.run_until_complete(asyncio.sleep(0))
             self.loop.run_until_complete(asyncio.sleep(0))
+
+    def quiet_whatever_fails(self) -> None:
+        """The same, where what is under way may be refused."""
+        with contextlib.suppress(StorageFull):
+            self.quiet()
 
     def end_turn(self) -> None:
         """Until all that was to be done after this is done."""

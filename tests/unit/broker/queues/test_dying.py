@@ -84,6 +84,23 @@ def test_a_dead_letter_for_a_queue_that_is_not_there_is_lost_unless_it_must_not_
     assert (world.values(queue), world.values(safe)) == ([], [b"kept"])
 
 
+def test_a_dead_letter_that_must_not_be_lost_waits_for_room_in_its_queue(world: World) -> None:
+    dead = declared(world, "dead", length_max=1, overflow="reject-publish")
+    target = DeadLetterTarget("", "dead", strategy="at-least-once")
+    queue, holder = declared(world, dead_letter=target), Holder()
+    queue.attach(holder)
+    world.put(queue, b"1", b"2")
+    world.quiet()
+    world.queues.reject(holder.let_go())
+    world.quiet()
+    assert (world.values(queue), world.values(dead)) == ([b"2"], [b"1"])
+    world.do(world.queues.purge(dead))
+    world.pass_time(6_000)
+    world.queues.reject(holder.let_go())
+    world.quiet()
+    assert (world.values(queue), world.values(dead)) == ([], [b"2"])
+
+
 def test_messages_expire_at_the_head_without_consumers(world: World) -> None:
     declared(world, "dead")
     queue = declared(world, message_ttl_ms=100, dead_letter=TO_DEAD)

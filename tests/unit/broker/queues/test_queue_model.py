@@ -138,6 +138,7 @@ class QueueMachine(RuleBasedStateMachine):
     def time_passes(self, milliseconds: int) -> None:
         self.world.end_turn()  # no turn of the event loop takes that long
         self.world.runtime.pass_time(milliseconds)
+        self.world.end_turn()  # what a timer began is not a turn that the next rule goes on with
         self._expire()
 
     @rule(steps=st.integers(1, 30))
