@@ -302,6 +302,7 @@ class History:
                 delete=False,
                 dirty_ratio_min=rng.choice((0.0, 0.5)),
                 tombstone_retention_ms=rng.choice((0, 86_400_000)),
+                segment_ms=rng.choice((1, 604_800_000)),
                 key_index=rng.random() < 0.3,
                 batch_bytes_max=BATCH_BYTES_MAX,
             )

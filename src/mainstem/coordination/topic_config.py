@@ -145,13 +145,13 @@ _OPTIONS = (
     TopicOption("retention.bytes", "long", "-1", _integer(-1, LONG_MAX), "Size above which old records go."),
     TopicOption("retention.ms", "long", "604800000", _integer(-1, LONG_MAX), "Age at which records go."),
     TopicOption("segment.bytes", "int", "1073741824", _integer(SEGMENT_BYTES_MIN, INT_MAX),
-                "Upper bound of the steps in which space is reclaimed; ours are finer."),
+                "How many bytes can be compacted at the latest; retention goes by smaller steps."),
     TopicOption("segment.index.bytes", "int", "10485760", _integer(4, INT_MAX),
                 "Upper bound of an index; there is none per topic."),
     TopicOption("segment.jitter.ms", "long", "0", _LONG,
                 "Spreads the rolling of segments; here nothing rolls at once."),
     TopicOption("segment.ms", "long", "604800000", _integer(1, LONG_MAX),
-                "Upper bound of the time until records can be reclaimed; here they always can."),
+                "Age at which records can be compacted at the latest; retention needs none."),
     TopicOption(TABLE, "boolean", "false", _one_of("true", "false"), "Whether the topic is kept as a table, too."),
     TopicOption("table.interval.ms", "long", "60000", _integer(1_000, LONG_MAX),
                 "How often the table takes over what is new in the log."),
@@ -226,6 +226,8 @@ def log_config(configs: Mapping[str, str], *, is_queue: bool = False) -> LogConf
         tombstone_retention_ms=number("delete.retention.ms"),
         compaction_lag_ms_min=number("min.compaction.lag.ms"),
         dirty_ratio_min=float(configs.get("min.cleanable.dirty.ratio", "0.5")),
+        segment_ms=number("segment.ms"),
+        segment_bytes=number("segment.bytes"),
     )
 
 

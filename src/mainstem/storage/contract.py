@@ -114,6 +114,9 @@ class LogConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     tombstone_retention_ms: int = 86_400_000
     compaction_lag_ms_min: int = 0
     dirty_ratio_min: float = 0.5
+    segment_ms: int = 604_800_000
+    """With `compact`: records of this age, or so many bytes of them, can be compacted; younger ones may have to wait."""
+    segment_bytes: int = 1 << 30
     key_index: bool = False
     """Make `offset_at(log, KeyAfter(...))` an index look-up instead of a scan."""
 

@@ -1,5 +1,6 @@
 """confluent-kafka, which is librdkafka."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -212,3 +213,30 @@ def test_a_topic_has_a_compression_of_its_own(broker: Broker, compression: str) 
     received = [message for message in consumer.consume(len(sent), 10) if not message.error()]
     consumer.close()
     assert [(message.key(), message.value()) for message in received] == sent
+
+
+def test_a_compacted_topic_keeps_the_last_value_of_each_key(tmp_path: Path) -> None:
+    """With segments as short as people make them who want to see it."""
+    config = {"cleanup_policy": "compact", "segment_ms": "100", "min_cleanable_dirty_ratio": "0.01"}
+    quick = ("--set", "storage.retention_check_ms=200", "--set", "storage.proof_idle_ms=200")
+    with serving(tmp_path / "data", *quick) as broker:
+        create(broker, "latest", **config)
+        for turn in range(20):
+            produce(broker, "latest", [{"key": b"%d" % key, "value": b"%d" % turn} for key in range(10)])
+        (last,) = produce(broker, "latest", [{"key": b"0", "value": None}])
+        deadline = time.monotonic() + PATIENCE_S
+        while len(found := _read_to(broker, "latest", last.offset())) > 20:
+            assert time.monotonic() < deadline, f"{len(found)} records are left"
+        values = {message.key(): message.value() for message in found}
+        assert values == {b"0": None, **{b"%d" % key: b"19" for key in range(1, 10)}}
+
+
+def _read_to(broker: Broker, topic: str, offset: int) -> list[Message]:
+    """All of a partition, up to an offset that is there."""
+    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "unused", **QUICK_RETURN})
+    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    found: list[Message] = []
+    while not found or found[-1].offset() < offset:
+        found += collect(lambda: consumer.consume(1000, 0.25), 1)
+    consumer.close()
+    return found

@@ -257,6 +257,21 @@ async def test_little_to_gain_is_left_for_later(engine):
     assert len(await engine.pairs(1)) in (50, 51)
 
 
+async def test_what_is_old_or_large_enough_need_not_wait_for_a_full_file(engine):
+    await compacted_log(engine, 1, segment_ms=60_000)
+    await compacted_log(engine, 2, segment_bytes=1_000)
+    await compacted_log(engine, 3)
+    for log in (1, 2, 3):
+        await engine.append(log, keyed((b"a", b"1"), time=NOW), keyed((b"a", bytes(1_000)), time=NOW))
+    for _ in range(2):  # one is sealed for the age of its records, one for their size
+        engine.clock.advance(HOUR)
+        await engine.settle()
+        await engine.append(3, keyed((b"b", b"1"), time=NOW))
+        await engine.settle()
+    assert await engine.pairs(1) == [(1, b"a", bytes(1_000))]
+    assert await engine.pairs(2) == [(1, b"a", bytes(1_000))]
+
+
 async def test_with_retention_by_age(engine):
     await compacted_log(engine, retention_ms=HOUR)
     await engine.append(1, keyed((b"a", b"1"), time=NOW - DAY), keyed((b"b", b"1"), time=NOW - DAY))

@@ -8,6 +8,7 @@ from mainstem.storage import engine_scopes as scopes
 from mainstem.storage.contract import MaintainReport
 from mainstem.storage.local.merge_job import CompactionRule
 from mainstem.storage.local.merges import FileChanges, Merges
+from mainstem.storage.local.tail import place_of
 from mainstem.storage.log_state import LogState
 from mainstem.storage.steps import Steps
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from mainstem.storage.local.engine import LocalEngine
 
 CHECK_MS = 5_000
+SEAL_MS = 15_000
+"""How often a file is sealed before it is full, at most: as often as Kafka's cleaner looks."""
 
 
 class CompactionProgress(NamedTuple):
@@ -34,6 +37,8 @@ class Compactions:
         """Version of the files at which nothing was due."""
         self._settle_ms = 0
         """When to look again though no run has changed: lags and tombstones may have ended."""
+        self._sealed_ms = 0
+        """When a file was last sealed before it was full."""
 
     def due(self) -> tuple[LogState, CompactionProgress] | None:
         """A log that is due, and how far its compaction would reach."""
@@ -50,6 +55,24 @@ class Compactions:
                     return state, progress
         self._seen = engine.files.version
         return None
+
+    def seal_due(self) -> bool:
+        """Whether the active file holds what was to be compacted by now: only what is merged can be."""
+        engine = self._engine
+        now_ms = engine.runtime.now_ms()
+        if now_ms - self._sealed_ms < SEAL_MS or engine.ledger.full or engine.writer.rolls_next:
+            return False
+        active = place_of(engine.writer.active.generation, 0)
+        for log in engine.ledger.classes:
+            state = engine.ledger.visible.get(log)
+            if state is None or not state.config.compact or state.tail is None or not len(state.tail):
+                continue
+            _, place, _, time_ms = state.tail.row(0)
+            old = time_ms <= now_ms - state.config.segment_ms
+            if place >= active and (old or state.tail.bytes_from(0) >= state.config.segment_bytes):
+                self._sealed_ms = now_ms
+                return True
+        return False
 
     def _progress(self, state: LogState, now_ms: int) -> CompactionProgress | None:
         """What a compaction of the log would reach, if one is due.

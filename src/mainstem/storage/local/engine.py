@@ -244,8 +244,12 @@ class LocalEngine(LedgerEngine):
         if not group.empty:
             self._proof_due = True
             self._last_group = self.runtime.monotonic()
-            if self._proof_timer is None and self._closed is None:
-                self._proof_timer = self.runtime.call_later(self.settings.proof_idle_ms / 1000, self._prove_if_idle)
+            self._prove_soon()
+
+    def seal_active(self) -> None:
+        """Begin another file with the next group: an empty one, if no other comes."""
+        self.writer.rolls_next = self._proof_due = True
+        self._prove_soon()
 
     def _show_batches(self, group: PendingGroup) -> None:
         place = self._place
@@ -301,6 +305,10 @@ class LocalEngine(LedgerEngine):
     def _merge_soon(self) -> None:
         if self._failure is None and not self._closing:
             self._maintenance.maintain(Budget())
+
+    def _prove_soon(self) -> None:
+        if self._proof_timer is None and self._closed is None:
+            self._proof_timer = self.runtime.call_later(self.settings.proof_idle_ms / 1000, self._prove_if_idle)
 
     def _prove_if_idle(self) -> None:
         """An idle log's last group is proven by an empty one: from then on damage to it is told from a torn tail."""

@@ -62,6 +62,8 @@ class Maintenance:
         if now >= self._retention_due:
             self._retention_due = now + self._engine.settings.retention_check_ms / 1000
             yield from retain(self._engine, report)
+            if self._compactions.seal_due():
+                self._engine.seal_active()
         for _ in range(budget.jobs_max):
             if not (yield from self._next_job(report)):
                 break

@@ -85,6 +85,8 @@ class WalWriter:
         self._failed = False
         self._guard = LaneGuard()
         self.spare_names = 0
+        self.rolls_next = False
+        """Whether the next group begins another file, though there is room in this one."""
         self.active = self._open_first()
 
     # Files
@@ -193,7 +195,9 @@ class WalWriter:
         parts, size, data_offset = self._encode(group, wal_file.generation, sequence)
         prepare: Callable[[], None] | None = None
         sealed: WalFile | None = None
-        if wal_file.end + size > settings.wal_file_bytes and wal_file.last >= wal_file.first:
+        rolls = self.rolls_next or wal_file.end + size > settings.wal_file_bytes
+        if rolls and wal_file.last >= wal_file.first:
+            self.rolls_next = False
             sealed = wal_file
             wal_file, prepare = self._next_file()
             self.active = wal_file
