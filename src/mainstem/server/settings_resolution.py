@@ -7,6 +7,7 @@ default is found in the worst moment. All problems are reported at once.
 from __future__ import annotations
 
 import difflib
+import re
 import typing
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -30,6 +31,11 @@ from mainstem.storage.local.settings import EngineSettings
 from mainstem.transport.address import Address, InvalidAddress
 
 OFF = "off"
+GROUPED_DIGITS = re.compile("[+-]?[0-9]+(_[0-9]+)*")
+
+
+HEADERS_ROOM_BYTES = 8 << 20
+"""For what a message carries besides its body, here and there as what Kafka clients read."""
 
 
 class SettingsRefused(Exception):
@@ -72,7 +78,10 @@ def resolve(flags: Flags, environment: Mapping[str, str]) -> Resolved:
         problems.append("every listener is off: nobody could connect")
     if problems:
         raise SettingsRefused(problems)
-    return Resolved(_build(values), [values[name] for name in known_keys()])
+    try:
+        return Resolved(_build(values), [values[name] for name in known_keys()])
+    except ValueError as error:  # values that cannot be, or cannot be together
+        raise SettingsRefused([str(error)]) from None
 
 
 def _apply(source: Iterable[Entry], values: dict[str, Setting], problems: list[str]) -> None:
@@ -90,7 +99,9 @@ def _apply(source: Iterable[Entry], values: dict[str, Setting], problems: list[s
         try:
             values[key.name] = Setting(key.name, _understand(key, entry), entry.origin)
         except (msgspec.ValidationError, InvalidAddress) as error:
-            problems.append(f"{entry.key} ({entry.origin}): {error}")
+            choices = typing.get_args(key.type) if typing.get_origin(key.type) is typing.Literal else ()
+            hint = f"; one of {', '.join(choices)}" if choices else ""
+            problems.append(f"{entry.key} ({entry.origin}): {error}{hint}")
 
 
 def _describe_unknown(entry: Entry) -> str:
@@ -126,6 +137,8 @@ def _understand(key: Key, entry: Entry) -> object:
     value = entry.value
     if entry.is_text and isinstance(value, str) and typing.get_origin(key.type) is tuple:
         value = [part.strip() for part in value.split(",")] if value else []
+    if isinstance(value, str) and entry.is_text and type(key.default) is int and GROUPED_DIGITS.fullmatch(value):
+        value = value.replace("_", "")  # as TOML and our documents write large numbers
     return msgspec.convert(value, key.type, strict=not entry.is_text)
 
 
@@ -144,11 +157,16 @@ def _build(values: Mapping[str, Setting]) -> Settings:
     def section(name: str, **given: object) -> Any:
         prefix = f"{name}." if name else ""
         fields = {field.name: prefix + field.name for field in msgspec.structs.fields(SECTIONS[name])}
-        return SECTIONS[name](**given, **{field: values[key].value for field, key in fields.items() if key in values})
+        found = {field: values[key].value for field, key in fields.items() if key in values}
+        try:
+            return SECTIONS[name](**given, **found)
+        except ValueError as error:
+            raise ValueError(f"{prefix}{error}") from None
 
     node: Node = section("")
     limits: Limits = section("limits")
     storage: EngineSettings = section("storage", data_directory=str(Path(node.data_dir).expanduser().absolute()))
+    _check_room(values)
     return Settings(
         node=node,
         limits=limits,
@@ -160,3 +178,15 @@ def _build(values: Mapping[str, Setting]) -> Settings:
         listen={name: values[f"listen.{name}"].value for name in REGISTERED},
         advertise={name: address for name in REGISTERED if (address := values[f"advertise.{name}"].value) is not None},
     )
+
+
+def _check_room(values: Mapping[str, Setting]) -> None:
+    """Whether the largest message fits into a commit: otherwise every publisher of one would be refused for ever."""
+    message, commit = values["amqp.message_bytes_max"].value, values["storage.commit_bytes_max"].value
+    assert isinstance(message, int)
+    assert isinstance(commit, int)
+    if values["listen.amqp"].value and message + HEADERS_ROOM_BYTES > commit:
+        raise ValueError(
+            f"amqp.message_bytes_max is {message}: such a message, with its headers, needs a storage.commit_bytes_max "
+            f"of {message + HEADERS_ROOM_BYTES}, which is {commit}"
+        )

@@ -1,6 +1,8 @@
 """Publishing: confirms, returns, further keys, time to live, transactions, direct replies, delays."""
 
+import random
 import time
+from pathlib import Path
 from typing import Any
 
 import pika
@@ -8,7 +10,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker, NackError, UnroutableError
 
-from tests.clients.amqp.serving import Broker, depth, take, until
+from tests.clients.amqp.serving import Broker, depth, serving, take, until
 
 pytestmark = pytest.mark.conformance
 
@@ -95,6 +97,20 @@ def test_a_message_that_is_too_large_closes_the_channel(broker: Broker, name: st
         channel.queue_declare(name)
     assert error.value.reply_code == 406
     assert "is larger than configured max size 16777216" in error.value.reply_text
+
+
+def test_messages_may_be_larger_if_a_commit_may(tmp_path: Path) -> None:
+    body = random.Random(7).randbytes(40 << 20)
+    limits = ("--set", "amqp.message_bytes_max=52428800", "--set", "storage.commit_bytes_max=64000000")
+    with serving(tmp_path / "data", *limits) as broker:
+        with broker.channel() as channel:
+            channel.queue_declare("large", durable=True)
+            channel.confirm_delivery()
+            channel.basic_publish("", "large", body, PERSISTENT)
+        broker.kill()
+        broker.start()
+        with broker.channel() as channel:
+            assert take(channel, "large", 1)[0][2] == body
 
 
 @pytest.mark.parametrize(

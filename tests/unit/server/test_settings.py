@@ -66,6 +66,12 @@ def test_every_field_of_the_engine_can_be_set() -> None:
     assert (storage.flush, storage.run_directories, storage.adopt_share) == ("os", ("/a", "/b"), 0.5)
 
 
+def test_large_numbers_are_written_as_in_a_file() -> None:
+    found = resolved({"MAINSTEM_STORAGE_CACHE_BYTES_MAX": "1_000_000"}, assignments=["storage.block_bytes=65_536"])
+    assert (found.settings.storage.cache_bytes_max, found.settings.storage.block_bytes) == (1_000_000, 65_536)
+    assert refused(assignments=["storage.block_bytes=65_536_"])
+
+
 def test_the_engine_is_given_the_data_directory(tmp_path: Path) -> None:
     assert resolved(data_dir=str(tmp_path)).settings.storage.data_directory == str(tmp_path)
     assert "storage.data_directory" not in known_keys()
@@ -163,6 +169,10 @@ def test_a_protocol_to_come_is_refused_as_such(name: str, tmp_path: Path) -> Non
         {"assignments": ["limits.connections_max=many"]},
         {"assignments": ["limits.connections_max=0"]},
         {"assignments": ["storage.flush=never"]},
+        {"assignments": ["kafka.partitions_default=0"]},
+        {"assignments": ["kafka.fetch_bytes_max=-1"]},
+        {"assignments": ["http.body_bytes_max=0"]},
+        {"assignments": ["management.request_timeout_ms=0"]},
         {"assignments": ["data_dir"]},
         {"assignments": ["data_dir=a", "data_dir=b"]},
         {"listen": ["http"]},
@@ -171,6 +181,29 @@ def test_a_protocol_to_come_is_refused_as_such(name: str, tmp_path: Path) -> Non
 )
 def test_a_value_that_cannot_be_is_refused(flags: dict[str, list[str]]) -> None:
     assert refused(**flags)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "problem"),
+    [
+        ("storage.disk_high_mark=2", "storage.disk_high_mark is a share"),
+        ("storage.wal_spare_files=0", "storage.wal_spare_files must be at least 1"),
+        ("storage.wal_file_bytes=5_000_000_000", "storage.wal_file_bytes is too large"),
+    ],
+)
+def test_what_the_engine_refuses_is_said_by_its_name(assignment: str, problem: str) -> None:
+    assert refused(assignments=[assignment]).startswith(problem)
+
+
+def test_the_largest_message_fits_into_a_commit() -> None:
+    larger = "amqp.message_bytes_max=60_000_000"
+    assert "needs a storage.commit_bytes_max of 68388608" in refused(assignments=[larger])
+    assert resolved(assignments=[larger, "storage.commit_bytes_max=70_000_000"])
+    assert resolved(assignments=[larger], listen=["amqp=off"])
+
+
+def test_what_could_be_chosen_is_said() -> None:
+    assert refused(assignments=["log_level=loud"]).endswith("; one of debug, info, warning, error")
 
 
 def test_a_file_has_types(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from mainstem.coordination.queue.properties import PRIORITY_MAX, QueueProperties
 from mainstem.coordination.topic_config import log_config
 from mainstem.storage.contract import LogConfig
 
-BATCH_BYTES_MAX = 24 << 20
-"""The largest message, with its headers; well below what one commit can carry."""
+BATCH_BYTES_MAX = 1 << 30
+"""No message is as large: protocols limit them, and what one commit can carry does."""
 
 
 def check_properties(properties: QueueProperties) -> None:
