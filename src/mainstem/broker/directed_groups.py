@@ -44,6 +44,13 @@ class DirectedGroups(GroupRegistry[DirectedGroup]):
         for key in (await self._engine.load(INDEX_SCOPE)).entries:
             await self._restore(key.decode())
 
+    def wake(self) -> None:
+        """After a start, once the rules are known: every member has a session to show that it still lives."""
+        for group in self._groups.values():
+            group.rules = self.rules(group.name)
+            group.wake(self._now_ms())
+            self._arm(group)
+
     async def beat(self, name: str, beat: Beat) -> Told:
         """What a member says, and, once it is stored, what it is told. Raises kinds of GroupError."""
         group = self._met(name, beat)

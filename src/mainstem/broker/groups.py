@@ -99,10 +99,11 @@ class Groups:
                 self._arm(held)
 
     def govern(self, rules: GroupRules) -> None:
-        """Set the rules; for the groups of a broker that has just been opened."""
+        """Set the rules; for the groups of a broker that has just been opened. Those of directed groups are set before."""
         self._rules = rules
         for held in self._held.values():
             held.group.rules = rules
+        self._directed.wake()
         if self._expiry is None:
             self._expiry = self._clock.call_later(EXPIRY_CHECK_S, self._expiry_due)
 

@@ -114,16 +114,6 @@ class KafkaAdapter:
         self._operations = operations
         self._clock = broker.clock
         self._tasks: set[asyncio.Task[None]] = set()
-        broker.groups.govern(
-            GroupRules(
-                members_max=settings.group_members_max,
-                session_timeout_ms_min=settings.group_session_timeout_ms_min,
-                session_timeout_ms_max=settings.group_session_timeout_ms_max,
-                initial_delay_ms=settings.group_initial_delay_ms,
-                offsets_retention_ms=settings.offsets_retention_ms,
-                offset_note_bytes_max=settings.offset_metadata_bytes_max,
-            )
-        )
         broker.group_configs.govern(
             BeatRules(
                 settings.group_members_max,
@@ -142,6 +132,16 @@ class KafkaAdapter:
                 settings.share_group_delivery_count_limit,
                 settings.share_group_partition_record_locks_max,
             ),
+        )
+        broker.groups.govern(
+            GroupRules(
+                members_max=settings.group_members_max,
+                session_timeout_ms_min=settings.group_session_timeout_ms_min,
+                session_timeout_ms_max=settings.group_session_timeout_ms_max,
+                initial_delay_ms=settings.group_initial_delay_ms,
+                offsets_retention_ms=settings.offsets_retention_ms,
+                offset_note_bytes_max=settings.offset_metadata_bytes_max,
+            )
         )
         broker.dead_letters.govern(
             LetterRules(
