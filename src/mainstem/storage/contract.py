@@ -315,6 +315,10 @@ class MaintainReport(msgspec.Struct):
 class Engine(Protocol):
     """Where the log is. See the module's text for what every method promises."""
 
+    @property
+    def is_full(self) -> bool:
+        """Whether appends are refused at present, because the disk is full."""
+
     def commit(self, commits: Sequence[Commit]) -> Answer[list[CommitResult]]:
         """Do each Commit or refuse it. One answer, when all that happened is durable."""
 

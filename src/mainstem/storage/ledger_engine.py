@@ -75,6 +75,11 @@ class LedgerEngine:
 
     # The contract
 
+    @property
+    def is_full(self) -> bool:
+        """Whether appends are refused at present."""
+        return self._ledger.full
+
     def commit(self, commits: Sequence[Commit]) -> Answer[list[CommitResult]]:
         """Sequence each Commit, or refuse it; answer when the group is durable."""
         if self._refusal is not None:

@@ -34,8 +34,8 @@ FLIGHTS_MAX = 2
 """Commits under way: one that the disk is at, one behind it."""
 SETTLE_DELAY_S = 0.05
 """How long settled messages wait for a commit to ride on."""
-FULL_PAUSE_S = 1.0
-"""How long a full disk is not asked again."""
+FULL_PAUSE_S = 0.1
+"""How often it is looked whether a full disk has room again."""
 
 Done: TypeAlias = Callable[[Any, BaseException | None], None]
 """Called with the token, and with the reason if it did not happen."""
@@ -234,6 +234,9 @@ class Committing:
                 self.dirty(lane)
 
     def _try_again(self) -> None:
+        if self._engine.is_full:  # who was let go would lose what it publishes next
+            self._clock.call_later(FULL_PAUSE_S, self._try_again)
+            return
         self.is_full = False
         self._relieve()
 

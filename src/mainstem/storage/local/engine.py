@@ -229,10 +229,17 @@ class LocalEngine(LedgerEngine):
         self._answer_when_durable(answer, None)
         return answer
 
+    @property
+    def pending_bytes(self) -> int:
+        """What is on its way to the disk."""
+        return self._submitted_bytes + self._open.bytes
+
     def _submit(self, group: PendingGroup) -> None:
         self.writer.write(group, self._written)
         active = self.writer.active
-        self.files.wal[active.generation] = active
+        if active.generation not in self.files.wal:
+            self.files.wal[active.generation] = active
+            self._maintenance.space.look()
 
     def _may_follow(self) -> bool:
         # An empty one in flight may still wait for a sync before it gets its place.
@@ -402,7 +409,7 @@ class LocalEngine(LedgerEngine):
             "runs": len(self.files.runs),
             "run_bytes": sum(run.bytes for run in self.files.runs.values()),
             "cache_bytes": self._cache.bytes,
-            "pending_bytes": self._submitted_bytes + self._open.bytes,
+            "pending_bytes": self.pending_bytes,
             "groups": self.writer.last_sequence,
             "disk_free_bytes": self._maintenance.space.usage.free,
             "appends_refused": float(self.ledger.full),

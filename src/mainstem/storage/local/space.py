@@ -26,25 +26,39 @@ class Space:
 
     def check(self, report: MaintainReport) -> Steps[None]:
         """Refuse or take appends again, and make room where it is short."""
+        engine = self._engine
+        used = self._weigh((yield in_read_lane(engine.runtime, self._usages)))
+        if engine.ledger.full:
+            engine.writer.shed_spare()
+        else:
+            engine.writer.prepare_spares()
+        if engine.ledger.full or used >= engine.settings.disk_high_mark:
+            yield from self._shed_oldest(report)
+
+    def look(self) -> None:
+        """The writer has begun another file: who writes fast fills a disk between two checks, or while a merge is under way."""
+        self._weigh(self._usages())
+
+    def _usages(self) -> list[DiskUsage]:
+        return [self._engine.disk.usage(path) for path in self._engine.directories.all()]
+
+    def _weigh(self, usages: list[DiskUsage]) -> float:
+        """Decide whether appends are refused; answers the share in use."""
         engine, settings = self._engine, self._engine.settings
-        usages = yield in_read_lane(
-            engine.runtime, lambda: [engine.disk.usage(path) for path in engine.directories.all()]
-        )
         fullest = min(usages, key=lambda usage: usage.free / max(1, usage.total))
         self.usage = fullest
         used = 1 - fullest.free / max(1, fullest.total)
-        full = used >= settings.disk_hard_mark or min(u.free for u in usages) < settings.disk_reserve_bytes
+        free = min(usage.free for usage in usages)
+        # What is under way can no longer be refused: it must find room, in this file, in spare ones or in new ones.
+        room = free + engine.writer.spares * settings.wal_file_bytes
+        is_tight = room < engine.pending_bytes + 2 * settings.wal_file_bytes
+        full = used >= settings.disk_hard_mark or free < settings.disk_reserve_bytes or is_tight
         if full != engine.ledger.full:
             log_output.warning(
                 "appends are %s: %.1f %% of the disk is in use", "refused" if full else "taken", used * 100
             )
         engine.ledger.full = full
-        if full:
-            engine.writer.shed_spare()
-        else:
-            engine.writer.prepare_spares()
-        if full or used >= settings.disk_high_mark:
-            yield from self._shed_oldest(report)
+        return used
 
     def _shed_oldest(self, report: MaintainReport) -> Steps[None]:
         """Trim what the oldest run holds, as far as logs have a retention that would take it some day."""
