@@ -40,6 +40,8 @@ class Directories:
             if not disk.exists(path):
                 disk.make_directory(path)
                 disk.sync_directory(path.rpartition("/")[0] or "/")
+        # Those that are there may be of a broker that was killed before it had synced their names.
+        disk.sync_directory(self.root)
 
     def name_of(self, path: str) -> str:
         """How state names a directory: by its place below the data directory, where it is there, so that this can be moved."""

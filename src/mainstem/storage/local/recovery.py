@@ -99,6 +99,9 @@ class Recovery:
     # State
 
     def _load_state_runs(self) -> None:
+        # A broker that was killed may have given a run its name, and nobody has synced that: it must not be lost with the next
+        # loss of power, when the files that it stands for are used again.
+        self._disk.sync_directory(self._directories.state)
         result = self._result
         ranges: dict[int, tuple[int, str]] = {}
         ends: dict[str, int] = {}
