@@ -172,6 +172,28 @@ def test_messages_expire_and_become_dead_letters(channel: BlockingChannel, name:
     }
 
 
+def test_what_waits_to_be_tried_again_comes_back_after_a_kill(tmp_path: Path) -> None:
+    """Nobody uses the queues in which it waits: their messages only expire."""
+    back = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "work"}
+    with serving(tmp_path / "data") as broker:
+        with broker.channel() as channel:
+            channel.confirm_delivery()
+            channel.queue_declare("work", durable=True)
+            channel.queue_declare("later", durable=True, arguments={**back, "x-message-ttl": 2_000})
+            channel.queue_declare("each", durable=True, arguments=back)
+            channel.queue_declare("safe", durable=True, arguments={**back, "x-queue-type": "quorum"})
+            for number in range(10):
+                channel.basic_publish("", "later", b"later %d" % number, PERSISTENT)
+                for name in ("each", "safe"):
+                    properties = pika.BasicProperties(delivery_mode=2, expiration="2000")
+                    channel.basic_publish("", name, b"%s %d" % (name.encode(), number), properties)
+        broker.kill()
+        broker.start()
+        with broker.channel() as channel:
+            found = {body for _, _, body in take(channel, "work", 30)}
+    assert found == {b"%s %d" % (name, number) for name in (b"later", b"each", b"safe") for number in range(10)}
+
+
 def test_a_queue_may_limit_the_life_of_its_messages_and_its_own(broker: Broker, name: str) -> None:
     with broker.channel() as channel:
         channel.queue_declare(name, arguments={"x-message-ttl": 50, "x-expires": 300})

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mainstem.broker.clock import Clock
+from mainstem.broker.queues.awakening import awaken
 from mainstem.broker.queues.consumers import Consumer
 from mainstem.broker.queues.dead_lettering import DeadLettering, Envelopes
 from mainstem.broker.queues.declaring import Declaring
@@ -109,6 +110,10 @@ class Queues:
         await self._ending.let_go(gone)
         self._declaring.keep_up()
         await self._urgent.show(queue for queues in self._named.values() for queue in queues.values())
+
+    def awaken(self) -> None:
+        """After a start, once it is known how messages were addressed: time goes on in queues that nobody uses, too."""
+        awaken([queue for queues in self._named.values() for queue in queues.values()], self.clock)
 
     async def close(self) -> None:
         """Store what is settled, and exactly what was given out."""
