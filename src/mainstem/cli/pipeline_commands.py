@@ -77,8 +77,8 @@ def run(
     """Run a pipeline until it has done all, or Ctrl-C ends it after the micro-batch under way."""
     found = _with_range(read_definition(file, mode), begin, end)
     check_spark()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    logging.getLogger("mainstem").setLevel(logging.INFO)
     from mainstem.pipelines.running.foreground import run_here
 
     try:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from py4j.protocol import Py4JError
 from rich.console import Console
 
 from mainstem.pipelines.definition.broker_check import check_topics
@@ -24,6 +25,8 @@ from mainstem.pipelines.running.starting import locked, open_context, pipeline_d
 
 ENDED_BY_SIGNAL = 128
 """What the exit status begins with where a signal ended what was to be done whole."""
+LOST = (Py4JError, ConnectionError)
+"""What is raised when Spark's own process is gone."""
 
 Handlers: TypeAlias = dict[signal.Signals, Any]
 
@@ -55,8 +58,15 @@ def run_here(pipeline: Pipeline, *, home: Path, address: str | None, master: str
         try:
             with signals.stopping(run), reporter, view.shown() if view is not None else contextlib.nullcontext():
                 run.execute()
+        except LOST:
+            if signals.received is None:
+                raise
+            # A signal to all processes of a unit or a terminal ends Spark's own, too.
+            logger.info("Spark has ended by the signal before the micro-batch was done: the next run does it again")
+            return ENDED_BY_SIGNAL + int(signals.received)
         finally:
-            context.session.stop()
+            with contextlib.suppress(*LOST) if signals.received is not None else contextlib.nullcontext():
+                context.session.stop()
         for sink in run.progress.sinks.values():
             logger.info("%s: %s rows in, %s out, in %d batches", sink.sink, sink.rows_in, sink.rows_out, sink.batches)
         is_cut = signals.received is not None and pipeline.mode is not Mode.CONTINUOUS
