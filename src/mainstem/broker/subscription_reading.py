@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from mainstem.coordination.subscription import Cursor, Leased, Limits
@@ -36,49 +37,66 @@ class Taken(NamedTuple):
 
 
 def lease_from(
-    cursor: Cursor, result: ReadResult, wish: Wish, limits: Limits, committed_only: bool, now_ms: int
+    cursor: Cursor, result: ReadResult, offset: int, wish: Wish, limits: Limits, committed_only: bool, now_ms: int
 ) -> Taken:
-    """Lease what is free in these batches; what never counts (markers, aborted records) is skipped for good."""
+    """Lease what is free in what was read from an offset on."""
     taken = Taken([], [])
     given = 0
+    for header, batch in _batches(cursor, result, offset, committed_only):
+        if given >= wish.records_max:
+            break
+        room = wish.records_max - given if wish.is_strict else limits.leases_max
+        leased = cursor.lease(wish.owner, header.base_offset, header.last_offset, room, limits, now_ms)
+        if leased:
+            _add(taken.leased, leased, wish.stretch)
+            taken.batches.append(batch)
+            given = taken.records
+    return taken
+
+
+def hold_from(
+    cursor: Cursor, result: ReadResult, offset: int, room: int, deliveries_max: int, until: int | None
+) -> list[Leased]:
+    """Give out what is free and committed in what was read from an offset on, below another."""
+    given: list[Leased] = []
+    for header, _ in _batches(cursor, result, offset, committed_only=True):
+        first, last = header.base_offset, header.last_offset
+        if until is not None:
+            last = min(last, until - 1)
+        if room <= 0 or first > last:
+            break
+        more = cursor.hold(first, last, room, deliveries_max)
+        room -= sum(end - begin + 1 for begin, end, _ in more)
+        if more:
+            _add(given, more, RECORDS_IN_STRETCH_MAX)
+    return given
+
+
+def _batches(
+    cursor: Cursor, result: ReadResult, offset: int, committed_only: bool
+) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """The batches that count by now. What never will is skipped for good: markers, aborted records, gaps of compaction."""
     for buffer in result.batches:
         view = memoryview(buffer)
         for position, size in batches_in(buffer):
             header = read_header(buffer, position)
-            first, last = header.base_offset, header.last_offset
-            if given >= wish.records_max or (committed_only and first >= result.stable):
-                return taken
+            if committed_only and header.base_offset >= result.stable:
+                return
+            if header.base_offset > offset:
+                cursor.skip(offset, header.base_offset - 1)
+            offset = header.next_offset
             if _is_void(header, result, committed_only):
-                cursor.skip(first, last)
-                continue
-            room = wish.records_max - given if wish.is_strict else limits.leases_max
-            leased = cursor.lease(wish.owner, first, last, room, limits, now_ms)
-            if leased:
-                _add(taken.leased, leased, wish.stretch)
-                taken.batches.append(view[position : position + size])
-                given = taken.records
-    return taken
+                cursor.skip(header.base_offset, header.last_offset)
+            else:
+                yield header, view[position : position + size]
+    end = _end(result, committed_only)
+    if end > offset:
+        cursor.skip(offset, end - 1)
 
 
-def hold_from(cursor: Cursor, result: ReadResult, room: int, deliveries_max: int, until: int | None) -> list[Leased]:
-    """Give out what is free and committed in these batches, below an offset; what never counts is skipped for good."""
-    given: list[Leased] = []
-    for buffer in result.batches:
-        for position, _ in batches_in(buffer):
-            header = read_header(buffer, position)
-            first, last = header.base_offset, header.last_offset
-            if until is not None:
-                last = min(last, until - 1)
-            if room <= 0 or first > last or header.base_offset >= result.stable:
-                return given
-            if _is_void(header, result, committed_only=True):
-                cursor.skip(first, last)
-                continue
-            more = cursor.hold(first, last, room, deliveries_max)
-            room -= sum(end - begin + 1 for begin, end, _ in more)
-            if more:
-                _add(given, more, RECORDS_IN_STRETCH_MAX)
-    return given
+def _end(result: ReadResult, committed_only: bool) -> int:
+    """Behind what was read and counts by now."""
+    return min(result.next_offset, result.stable) if committed_only else result.next_offset
 
 
 def _add(leased: list[Leased], more: list[Leased], stretch: int) -> None:
@@ -99,19 +117,10 @@ class Available(NamedTuple):
     """Up to where was looked."""
 
 
-def measure(cursor: Cursor, result: ReadResult, committed_only: bool) -> Available:
+def measure(cursor: Cursor, result: ReadResult, offset: int, committed_only: bool) -> Available:
     """Without leasing anything."""
-    size = 0
-    for buffer in result.batches:
-        for position, length in batches_in(buffer):
-            header = read_header(buffer, position)
-            if committed_only and header.base_offset >= result.stable:
-                return Available(size, header.base_offset)
-            if _is_void(header, result, committed_only):
-                cursor.skip(header.base_offset, header.last_offset)
-            else:
-                size += length
-    return Available(size, result.next_offset)
+    size = sum(len(batch) for _, batch in _batches(cursor, result, offset, committed_only))
+    return Available(size, _end(result, committed_only))
 
 
 def _is_void(header: BatchHeader, result: ReadResult, committed_only: bool) -> bool:

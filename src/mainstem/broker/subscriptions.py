@@ -107,7 +107,7 @@ class Subscriptions:
             except OffsetOutOfRange as error:
                 # Who takes it moves the floor up: that counts as enough.
                 return Available(bytes_max if offset < error.start else size, offset)
-            found = measure(cursor, result, rules.committed_only)
+            found = measure(cursor, result, offset, rules.committed_only)
             size += found.size
             if size >= bytes_max or found.end <= offset:
                 return Available(size, offset)
@@ -149,7 +149,7 @@ class Subscriptions:
                 continue
             if held.cursors.get(number) is not cursor:
                 break
-            taken = lease_from(cursor, result, wish, rules.limits, rules.committed_only, self._now_ms())
+            taken = lease_from(cursor, result, offset, wish, rules.limits, rules.committed_only, self._now_ms())
             if cursor.spent:
                 await self._store(held, [number])
             if taken.leased:
@@ -184,7 +184,7 @@ class Subscriptions:
                 continue
             if held.cursors.get(number) is not cursor:
                 return []  # with the cursor went what it had given out
-            more = hold_from(cursor, result, room, deliveries_max, until)
+            more = hold_from(cursor, result, offset, room, deliveries_max, until)
             given += more
             room -= sum(last - first + 1 for first, last, _ in more)
             if result.next_offset <= offset or result.next_offset >= result.stable:
@@ -297,9 +297,16 @@ class Subscriptions:
         """Everything that has changed, with the dead letters of it, in one commit. Raises kinds of MainstemError."""
         cursors = [held.cursors[number] for number in logs if number in held.cursors]
         letters: dict[int, list[Append]] = {}
-        for cursor, spent in [(cursor, cursor.take_spent()) for cursor in cursors if cursor.spent]:
-            letters[cursor.log] = await self._letters.write(held.name, cursor, spent)
-            cursor.bury(spent)
+        spent = [(cursor, cursor.take_spent()) for cursor in cursors if cursor.spent]
+        try:
+            for cursor, offsets in spent:
+                letters[cursor.log] = await self._letters.write(held.name, cursor, offsets)
+        except BaseException:  # whoever asked may have gone meanwhile
+            for cursor, offsets in spent:
+                cursor.put_off(offsets)
+            raise
+        for cursor, offsets in spent:
+            cursor.bury(offsets)
         current = [cursor for cursor in cursors if held.cursors.get(cursor.log) is cursor]
         appends = [append for cursor in current for append in letters.get(cursor.log, ())]
         earlier = list(held.underway)

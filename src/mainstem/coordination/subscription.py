@@ -229,6 +229,10 @@ class Cursor(cursors.Cursor):
         self._burying |= spent.keys()
         return spent
 
+    def put_off(self, offsets: Iterable[int]) -> None:
+        """They could not be buried: to be told again."""
+        self._burying.difference_update(offsets)
+
     def bury(self, offsets: Iterable[int]) -> None:
         """Settle what is spent."""
         for offset in sorted(offsets):
@@ -243,6 +247,7 @@ class Cursor(cursors.Cursor):
         for below in [offset for offset in self.leases if offset < floor]:
             del self.leases[below]
         self.spent = {offset: why for offset, why in self.spent.items() if offset >= floor}
+        self._burying = {offset for offset in self._burying if offset >= floor}
         self._returned.drop_below(floor)
         self._fresh = max(self._fresh, floor)
         super().raise_floor(floor)
