@@ -22,7 +22,7 @@ from mainstem.coordination.recurrence import (
 )
 from mainstem.coordination.schedule_errors import InvalidRecurrence, NotScheduled
 from mainstem.coordination.scheduled_record import Letter
-from mainstem.model.errors import EngineClosed, MainstemError
+from mainstem.model.errors import EngineClosed, MainstemError, PeerError
 from mainstem.storage.contract import Commit, Engine, Mutation
 
 log = logging.getLogger(__name__)
@@ -162,7 +162,13 @@ class Recurrences:
             entry = recurrence.entry
             after = recurrence.happened(now_ms)
             letter = msgspec.structs.replace(entry.letter, created_ms=entry.next_ms)
-            await self._delivery.deliver([letter], _Firing([put_recurrence(entry.name, after)]), _not_again)
+            firing = _Firing([put_recurrence(entry.name, after)])
+            try:
+                await self._delivery.deliver([letter], firing, _not_again)
+            except PeerError as error:
+                # Its target will not have it, now or in a second: the others do not wait for that.
+                log.warning("%s did not happen at its time: %s: %s", entry.name, letter.target.describe(), error)
+                await self._delivery.deliver([], firing, _not_again)
             if after is None:
                 del self._by_name[entry.name]
             else:

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from mainstem.broker.schedules import Letter, Target
@@ -83,6 +84,19 @@ async def test_a_refusal_delays_it(engine: MemoryEngine) -> None:
     noted.refusal = None
     await pass_s(clock, recurrences, 2)
     assert len(noted.delivered) == 1
+
+
+@with_engine
+async def test_one_that_no_target_takes_does_not_hold_up_the_others(engine: MemoryEngine) -> None:
+    clock = HandClock()
+    noted = Noted(engine, clock)
+    recurrences = Recurrences(engine, clock, noted)
+    noted.poison = b"poison"
+    await recurrences.put("bad", "* * * * *", "UTC", msgspec.structs.replace(LETTER, value=b"poison"))
+    await recurrences.put("good", "* * * * *", "UTC", LETTER)
+    await pass_s(clock, recurrences, 121)
+    assert [letter.value for _, letter in noted.delivered] == [b"tick", b"tick"]
+    assert recurrences.get("bad").entry.next_ms > clock.now_ms()
 
 
 @with_engine
