@@ -172,10 +172,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
             self._ended(offset)
 
     def give_back(self, owner: str) -> None:
-        async def given_back() -> None:
-            self.subscriptions.give_back(GROUP, owner)
-
-        self.world.do(given_back())
+        self.world.in_loop(lambda: self.subscriptions.give_back(GROUP, owner))
         self.world.quiet()
 
     def _ended(self, offset: int) -> None:
@@ -185,11 +182,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from([1, LEASE_MS // 2, LEASE_MS + 100]))
     def time_passes(self, ms: int) -> None:
-        async def passes() -> None:
-            self.world.runtime.pass_time(ms)
-
-        self.world.do(passes())
-        self.world.quiet()
+        self.world.pass_time(ms)
         for offset in [offset for offset, (_, until_ms) in self.leases.items() if until_ms <= self.now_ms]:
             self._ended(offset)
 

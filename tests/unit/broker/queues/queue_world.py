@@ -142,8 +142,16 @@ class World:
 
     def pass_time(self, milliseconds: int) -> None:
         """Let time go by."""
-        self.runtime.pass_time(milliseconds)
+        self.in_loop(lambda: self.runtime.pass_time(milliseconds))
         self.quiet()
+
+    def in_loop(self, call: Callable[[], None]) -> None:
+        """What timers do may want the event loop to run."""
+
+        async def do() -> None:
+            call()
+
+        self.loop.run_until_complete(do())
 
     def wait(self, answer: Answer[T]) -> T:
         """An engine's answer."""
