@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from mainstem.broker.queues import DeadLetterTarget, Message, Queue, QueueProperties, encode_headers
+from mainstem.broker.topics import NewTopic
 from mainstem.coordination.retry_policy import RetryPolicy
 from mainstem.model.errors import StorageFull
+from mainstem.storage.contract import TrimLog
 from tests.unit.broker.queues.queue_world import Holder, World
 from tests.unit.broker.queues.test_queue_model import small_limits
 
@@ -23,7 +25,7 @@ Possible = set[tuple[bool, int]]
 """Whether it is in the queue, and how many dead letters there are of it."""
 
 TTL_MS, LEASE_MS, REST_MS, LENGTH_MAX = 50, 40, 20, 8
-HOLDERS_MAX = 3
+HOLDERS_MAX = LANES_MAX = 3
 DEAD = DeadLetterTarget("", "dead")
 KINDS: dict[str, dict[str, Any]] = {
     "classic": {},
@@ -31,6 +33,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "quorum": {"kind": "quorum"},
     "by key": {"ordering": "key"},
     "one at a time": {"single_active": True},
+    "on a topic": {},
 }
 TIMES: dict[str, dict[str, Any]] = {
     "": {},
@@ -81,6 +84,10 @@ class SharedQueueMachine(RuleBasedStateMachine):
         self.resting: dict[bytes, int] = {}
         self.asked = self.answered = self.count = 0
         self.wrong: list[str] = []
+        self.trimmed: set[bytes] = set()
+        """Gone from the topic; what is in memory of them is given out all the same."""
+        if kind == "on a topic":
+            self.world.do(self.world.broker.topics.create([NewTopic("main", 2)]))
         properties = QueueProperties(dead_letter=DEAD, **KINDS[kind], **TIMES[times], **LIMITS[limit])
         self.world.do(self.world.queues.declare("default", "dead", QueueProperties()))
         self.world.do(self.world.queues.declare("default", "main", properties))
@@ -225,6 +232,21 @@ class SharedQueueMachine(RuleBasedStateMachine):
         self._let_time_do(1_000)
         self.world.do(self.world.queues.pause(self.main, is_paused=is_paused))
 
+    @precondition(lambda self: self.kind == "on a topic")
+    @rule(lane=st.integers(0, 1), share=st.floats(0, 1))
+    def trim(self, lane: int, share: float) -> None:
+        self.main.open()
+        log, before = self.main.lanes[lane].log, int(self.main.lanes[lane].end * share)
+        self.trimmed |= {value for offset, value in self.world.records(log) if offset < before}
+        self.world.wait(self.world.engine.alter([TrimLog(log, before)], []))
+
+    @precondition(lambda self: self.kind == "on a topic")
+    @rule()
+    def grow(self) -> None:
+        if len(self.main.logs) < LANES_MAX:
+            self._rest()
+            self.world.do(self.world.broker.topics.expand("main", len(self.main.logs) + 1))
+
     @rule()
     def disk_is_full(self) -> None:
         self.world.engine.ledger.full = True
@@ -232,6 +254,7 @@ class SharedQueueMachine(RuleBasedStateMachine):
     @rule()
     def purge(self) -> None:
         self._rest()
+        self._resolve()
         self.world.do(self.world.queues.purge(self.main))
         kept = {value for value, (_, message, _) in self.hands.items() if self._is_out(message)}
         for value, possible in self.possible.items():
@@ -307,7 +330,7 @@ class SharedQueueMachine(RuleBasedStateMachine):
             value = bytes(message.value)
             if value in self.hands and self.hands[value][2] > now_ms:
                 self.wrong.append(f"{value!r} is given out, and another has it")
-            if not any(main for main, _ in self.possible[value]):
+            if not any(main for main, _ in self.possible[value]) and value not in self.trimmed:
                 self.wrong.append(f"{value!r} is given out, and was done with")
             if self.resting.get(value, 0) > now_ms:
                 self.wrong.append(f"{value!r} is given out, and was to rest")
@@ -366,6 +389,8 @@ class SharedQueueMachine(RuleBasedStateMachine):
         assert dead_queue is not None
         dead = self.world.values(dead_queue)
         for value, possible in self.possible.items():
+            if value in self.trimmed:
+                continue
             seen = (value in main, dead.count(value))
             assert seen in possible, f"{value!r} is {seen}, and may be {possible}"
             self.possible[value] = {seen}
@@ -373,7 +398,8 @@ class SharedQueueMachine(RuleBasedStateMachine):
     def _check_alive(self) -> None:
         queue = self.main
         main = self.world.values(queue)
-        assert queue.ready_count + queue.unsettled_count == len(main)
+        if not self.trimmed:
+            assert queue.ready_count + queue.unsettled_count == len(main)
         assert self.asked == self.answered, "somebody asked, and was not answered"
         assert queue.incoming == 0
         out = {value for value, (_, message, _) in self.hands.items() if self._is_out(message)}
@@ -386,6 +412,7 @@ class SharedQueueMachine(RuleBasedStateMachine):
             locked = {self.keys[value] for value in out} if self.kind == "by key" else set()
             left = [value for value in waiting if self.keys[value] is None or self.keys[value] not in locked]
             assert not left, "there is room, and something is not given out"
+            assert self.kind == "by key" or queue.ready_count == 0
 
     @invariant()
     def nothing_is_wrong(self) -> None:
