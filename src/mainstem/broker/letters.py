@@ -14,6 +14,7 @@ from mainstem.broker.queues import Message, Origin, Put, Queue, Queues, decode_h
 from mainstem.coordination.errors import QueueBusy
 from mainstem.coordination.queue.stored_messages import decode_messages
 from mainstem.coordination.selector import compile_expression
+from mainstem.model.errors import OffsetOutOfRange
 from mainstem.storage.contract import Engine, ReadHint, ReadResult
 from mainstem.wire.record_batch import CONTROL, TRANSACTIONAL, batches_in, read_header
 
@@ -71,7 +72,13 @@ class Letters:
         for lane in queue.lanes[after.lane :]:
             position = max(lane.cursor.floor, after.offset + 1 if lane.number == after.lane else 0)
             while position < lane.end:
-                result = await self._engine.read(lane.log, position, SCAN_BYTES, ReadHint.CATCH_UP)
+                try:
+                    result = await self._engine.read(lane.log, position, SCAN_BYTES, ReadHint.CATCH_UP)
+                except OffsetOutOfRange as error:
+                    if position >= error.start:
+                        break
+                    position = error.start  # retention was faster than the queue
+                    continue
                 for message in _messages(result, lane):
                     if message.offset < position or lane.cursor.is_settled(message.offset):
                         continue

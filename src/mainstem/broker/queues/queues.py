@@ -200,13 +200,24 @@ class Queues:
     def open_lane(self, queue: Queue, number: int, log_number: int) -> QueueLane:
         """One lane, as it was stored."""
         stored = self._stored.take(log_number)
+        self._pass_over(queue, stored.cursor)
         lane = self._add_lane(queue, number, stored.cursor, self._watch.add(log_number).stable)
         lane.given, lane.rewound = min(stored.given, lane.end), stored.rewound
         if queue.properties.is_lasting or queue.is_borrowed:
             lane.reserved = lane.reserve_at = stored.given
-        lane.rests = {offset: (due_ms, None) for offset, due_ms in stored.rests.items()}
+        floor = lane.cursor.floor
+        lane.rests = {offset: (due_ms, None) for offset, due_ms in stored.rests.items() if offset >= floor}
+        lane.rests_changed = {offset for offset in stored.rests if offset < floor}
         lane.attempts = stored.attempts
         return lane
+
+    def _pass_over(self, queue: Queue, cursor: Cursor) -> None:
+        """What retention took meanwhile."""
+        start = self._engine.offset_at(cursor.log, Edge.START)
+        if start.done and start.error is None and start.result().offset > cursor.floor:
+            first, after = cursor.floor, start.result().offset
+            queue.lost += after - first - cursor.settled.count(first, after)
+            cursor.raise_floor(after)
 
     def new_lane(self, queue: Queue, number: int, log_number: int) -> QueueLane:
         """One whose log is being made; `follow` it when it is."""
@@ -234,10 +245,10 @@ class Queues:
         """Messages of a queue whose lanes are not made; None: that cannot be said."""
         count = 0
         for number in queue.logs:
-            end = self._engine.offset_at(number, Edge.END)
-            if not end.done or end.error is not None:
+            start, end = (self._engine.offset_at(number, edge) for edge in (Edge.START, Edge.END))
+            if not (start.done and end.done) or start.error is not None or end.error is not None:
                 return None
-            count += max(end.result().offset - self._stored.settled(number), 0)
+            count += max(end.result().offset - self._stored.settled(number, start.result().offset), 0)
         return count
 
     def read_stream(self, queue: Queue, consumer: Consumer) -> StreamReader:

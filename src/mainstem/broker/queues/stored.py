@@ -11,6 +11,7 @@ from mainstem.coordination.queue import entries
 from mainstem.coordination.queue.deaths import Attempt
 from mainstem.coordination.queue.properties import QueueProperties
 from mainstem.coordination.subscription_entries import decode_floor, decode_floor_key, decode_page, decode_page_key
+from mainstem.coordination.subscription_pages import PAGE_BITS, PAGE_OFFSETS
 
 if TYPE_CHECKING:
     from mainstem.broker.queues.queues import Queues
@@ -89,10 +90,15 @@ class StoredQueues:
         """Begin to read a log there."""
         self._floors[log] = floor
 
-    def settled(self, log: int) -> int:
-        """How many offsets of a log are settled, of one that nobody asked for yet."""
-        pages = self._pages.get(log, ())
-        return self._floors.get(log, 0) + sum(len(decode_page(value)[0] or ()) for _, value in pages)
+    def settled(self, log: int, start: int) -> int:
+        """How many offsets of a log are settled, or gone below its start; of one that nobody asked for yet."""
+        floor = max(self._floors.get(log, 0), start)
+        above = 0
+        for page, value in self._pages.get(log, ()):
+            first = max(floor - (page << PAGE_BITS), 0)
+            if first < PAGE_OFFSETS:
+                above += decode_page(value)[0].range_cardinality(first, PAGE_OFFSETS)
+        return floor + above
 
     def take(self, log: int) -> StoredLane:
         """What is known of a log; from now on its lane knows better."""

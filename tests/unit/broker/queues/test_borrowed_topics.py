@@ -1,5 +1,6 @@
 """Queues on topics that others trim and extend."""
 
+from mainstem.broker.letters import Where
 from mainstem.broker.queues import Queue, QueueProperties
 from mainstem.broker.topics import NewTopic
 from mainstem.storage.contract import TrimLog
@@ -85,3 +86,14 @@ def test_partitions_that_came_before_a_crash_are_read_after_it(world: World) -> 
         world.put(queue, key, key=key)
     world.quiet()
     assert sorted(holder.values()) == [b"a", b"b", b"c", b"d"]
+
+
+def test_what_is_left_is_shown_where_the_topic_was_trimmed(world: World) -> None:
+    queue = borrowed(world, *numbers(5))
+    trim(world, queue, 3)
+    world.crash()
+    assert found(world).ready_count == 2
+    found(world).open()
+    assert (found(world).ready_count, found(world).lost) == (2, 3)
+    page = world.do(world.broker.letters.browse(found(world), Where(), 10))
+    assert [bytes(one.message.value) for one in page.found] == [b"3", b"4"]
