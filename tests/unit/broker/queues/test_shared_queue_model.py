@@ -182,6 +182,7 @@ class SharedQueueMachine(RuleBasedStateMachine):
             return
         holder.held = [message for message in holder.held if message not in chosen]
         holder.room += len(chosen)
+        self.main.wake()  # as whoever has room again says, whatever became of the messages
         if verdict in ("accept", "reject"):
             self._finish(chosen, is_dead=verdict == "reject")
         else:
