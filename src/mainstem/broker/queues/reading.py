@@ -69,6 +69,7 @@ class Reader:
                 return
             elif isinstance(error, MainstemError):
                 log.error("queue %s cannot be read at %d: %s", lane.queue.name, offset, error)
+                lane.queue.end_getters()  # what they wait for does not come
                 return
             else:
                 raise error

@@ -4,6 +4,9 @@ import pytest
 
 from mainstem.broker.errors import QueueBusy
 from mainstem.broker.queues import Message, Queue, QueueProperties
+from mainstem.model.errors import CorruptData
+from mainstem.storage.answer import Answer
+from mainstem.storage.contract import ReadResult
 from tests.unit.broker.queues.queue_world import NO_HEADERS, Holder, World
 
 
@@ -284,3 +287,24 @@ def test_bytes_are_limited_where_every_message_is_looked_at(world: World, how: s
     queue.wake()
     world.quiet()
     assert (len(holder.held), queue.ready_count) == (4, 1)
+
+
+def test_who_asks_for_one_message_is_answered_where_it_cannot_be_read(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.put(declared(world), b"1")
+    world.quiet()
+    world.crash()
+    queue = world.queues.find("default", "q")
+    assert queue is not None
+    failed: Answer[ReadResult] = Answer()
+    failed.fail(CorruptData("a run", 0, "bits have flipped", ()))
+    monkeypatch.setattr(world.engine, "read", lambda *_: failed)
+    got: list[Message | None] = []
+    queue.get_one(got.append)
+    assert got == [None]
+    monkeypatch.undo()
+    queue.get_one(got.append)
+    world.quiet()
+    assert got[1] is not None
+    assert got[1].value == b"1"
