@@ -27,8 +27,8 @@ class Rewinding:
         What is given out at present stays so. Durable when answered. Below what retention holds, the first that it does.
         """
         queue.open()
-        for lane in queue.lanes:
-            place = await self._place(lane, time_ms, offset)
+        places = [(lane, await self._place(lane, time_ms, offset)) for lane in queue.lanes]
+        for lane, place in places:
             self._move(lane, place)
         await self._queues.outbox.wait_durable()
 

@@ -6,7 +6,7 @@ from mainstem.broker.errors import PropertiesDiffer, QueueInUse, QueueLocked, Qu
 from mainstem.broker.queues import Put, Queue, QueueProperties, StreamStart, queue_name_of, topic_name_of
 from mainstem.broker.topics import NewTopic
 from mainstem.coordination.partitioning import partition_of
-from mainstem.model.errors import CommitTooLarge
+from mainstem.model.errors import CommitTooLarge, OffsetOutOfRange
 from mainstem.storage.contract import Append, Budget, Commit
 from mainstem.wire.record_batch import Record, encode_batch, encode_marker
 from tests.unit.broker.queues.queue_world import NO_HEADERS, Holder, World
@@ -277,6 +277,21 @@ def test_rewinding_after_everything_was_settled(world: World) -> None:
     assert holder.values() == [b"0", b"3"]
     world.crash()
     assert sorted(world.values(found(world))) == [b"0", b"3"]
+
+
+def test_a_place_that_one_level_does_not_have_moves_none_of_them(world: World) -> None:
+    queue, holder = declared(world, priority_max=1), Holder()
+    queue.attach(holder)
+    world.put(queue, b"1", b"2", b"3")
+    world.put(queue, b"urgent", priority=1)
+    world.quiet()
+    world.queues.settle(holder.let_go())
+    world.quiet()
+    with pytest.raises(OffsetOutOfRange):
+        world.do(world.queues.seek(queue, offset=2))
+    world.quiet()
+    assert holder.values() == []
+    assert queue.ready_count + queue.unsettled_count == 0
 
 
 def test_what_is_settled_goes_when_its_time_is_over_and_what_is_not_stays(world: World) -> None:
