@@ -64,9 +64,8 @@ class Settling:
             if lane.unsettled.get(message.offset) is not message:
                 continue
             del lane.unsettled[message.offset]
-            message.deliveries += 1
             message.failures += failed
-            lane.cursor.count(message.offset, Counts(message.deliveries, message.failures))
+            self._count(message)
             if attempt is not None:
                 lane.tried(message.offset, attempt)
             wait_ms, is_spent = self._judge(message, failed, delay_ms)
@@ -85,6 +84,11 @@ class Settling:
             lane.queue.wake()
         if spent:
             self.reject(spent, "delivery_limit", error)
+
+    def _count(self, message: Message) -> None:
+        """It was given out, and comes back."""
+        message.deliveries += 1
+        message.lane.cursor.count(message.offset, Counts(message.deliveries, message.failures))
 
     def _judge(self, message: Message, failed: bool, delay_ms: int) -> tuple[int, bool]:
         """How long it is to rest, and whether it was given out too often."""
@@ -107,6 +111,8 @@ class Settling:
                 lane.tried(message.offset, _attempt(self._queues.now_ms(), error))
             letters = self._dead.letters(message, reason, error)
             if self._is_to_wait(lane, letters):
+                if reason == "rejected":
+                    self._count(message)
                 del lane.unsettled[message.offset]
                 self.rest(message, self._queues.now_ms() + UNROUTED_PAUSE_MS)
                 continue
@@ -136,6 +142,7 @@ class Settling:
                 continue  # The queue was rewound meanwhile.
             lane.cursor.unsettle([message.offset])
             lane.count += 1
+            self._count(message)
             self.rest(message, self._queues.now_ms() + UNROUTED_PAUSE_MS)
 
     # Resting

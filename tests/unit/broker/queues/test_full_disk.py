@@ -42,6 +42,7 @@ def test_what_is_rejected_stays_until_its_dead_letter_can_be_written(world: Worl
     assert world.values(queue) == [b"1"]
     make_room(world)
     assert holder.values() == [b"1"], "it is given out again"
+    assert holder.held[0].deliveries == 1
     world.queues.reject(holder.let_go())
     world.quiet()
     assert (world.values(queue), world.values(dead)) == ([], [b"1"])
@@ -60,6 +61,7 @@ def test_a_transaction_that_is_refused_acknowledges_nothing(world: World) -> Non
     make_room(world)
     assert world.values(queue) == [b"1", b"2"]
     assert queue.ready_count + queue.unsettled_count == 2
+    assert [(value, deliveries) for value, deliveries in holder.told if value == b"1"] == [(b"1", 0), (b"1", 1)]
     world.crash()
     assert world.values(found(world, "q")) == [b"1", b"2"]
 
