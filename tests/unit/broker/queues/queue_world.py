@@ -125,8 +125,7 @@ class World:
             for _ in range(STEPS_MAX):
                 if self.runtime.idle:
                     break
-                self.runtime.step()
-                self.loop.run_until_complete(asyncio.sleep(0))
+                self.in_loop(self.runtime.step)
             self.loop.run_until_complete(asyncio.sleep(0))
 
     def quiet_whatever_fails(self) -> None:
@@ -138,14 +137,14 @@ class World:
         """Until all that was to be done after this is done."""
         ended: list[bool] = []
         self.runtime.call_soon(lambda: ended.append(True))
-        self.runtime.run_until(lambda: bool(ended))
+        self.in_loop(lambda: self.runtime.run_until(lambda: bool(ended)))
 
     def pass_time(self, milliseconds: int) -> None:
         """Let time go by."""
         self.in_loop(lambda: self.runtime.pass_time(milliseconds))
         self.quiet()
 
-    def in_loop(self, call: Callable[[], None]) -> None:
+    def in_loop(self, call: Callable[[], object]) -> None:
         """What timers do may want the event loop to run."""
 
         async def do() -> None:
@@ -155,7 +154,7 @@ class World:
 
     def wait(self, answer: Answer[T]) -> T:
         """An engine's answer."""
-        self.runtime.run_until(lambda: answer.done)
+        self.in_loop(lambda: self.runtime.run_until(lambda: answer.done))
         return answer.result()
 
     # What is there

@@ -319,6 +319,8 @@ class SharedQueueMachine(RuleBasedStateMachine):
 
     @rule()
     def rest(self) -> None:
+        self.main.open()
+        self.main.wake()  # a limit is kept from the first use on
         self._rest()
         self._resolve()
         self._check_alive()
