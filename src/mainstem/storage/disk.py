@@ -50,6 +50,9 @@ class DiskFile(Protocol):
     def fill(self, size: int) -> None:
         """Write zeros up to `size`, so that later writes allocate nothing; not synced."""
 
+    def reserve(self, size: int) -> None:
+        """Extend to `size`, with room on the disk for all of it: at once, but later syncs cost more than after `fill`."""
+
     def close(self) -> None:
         """Give the descriptor back."""
 
@@ -161,6 +164,10 @@ class LocalFile:
         while position < size:
             count = min(ZERO_CHUNK_BYTES, size - position)
             position += os.pwrite(self._fd, memoryview(zeros)[:count], position)
+
+    def reserve(self, size: int) -> None:
+        """Fallocate."""
+        os.posix_fallocate(self._fd, 0, size)
 
     def close(self) -> None:
         """Close the descriptor; twice is harmless."""

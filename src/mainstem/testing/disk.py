@@ -246,6 +246,10 @@ class SimulatedFile:
         if size > len(self._inode.content):
             self._inode.resize(size)
 
+    def reserve(self, size: int) -> None:
+        """The same here."""
+        self.fill(size)
+
     def close(self) -> None:
         """Twice is harmless."""
         self._closed = True

@@ -41,6 +41,8 @@ SLOTS_PER_TURN = 5_000
 STATE_RUNS_MAX = 8
 TIER_MAX = 2
 RUN_IDS_PER_JOB = 4096
+REUSED_SHARE_MIN = 0.5
+"""Of a file of the write-ahead log; a smaller one costs as much to fill up as a new one."""
 RETRY_SECONDS_MIN = 0.5
 RETRY_SECONDS_MAX = 60.0
 
@@ -372,7 +374,11 @@ def _recycler(engine: LocalEngine, wal_file: WalFile) -> Callable[[], None]:
 def _remover(engine: LocalEngine, run: RunFile) -> Callable[[], None]:
     def remove() -> None:
         run.file.close()
-        engine.jobs.run(lambda: engine.disk.remove(run.file.path), _note_failure)
+        is_whole = run.adopted is not None and run.bytes >= REUSED_SHARE_MIN * engine.settings.wal_file_bytes
+        if is_whole and not engine.ledger.full:
+            engine.writer.reclaim(run.file.path)
+        else:
+            engine.jobs.run(lambda: engine.disk.remove(run.file.path), _note_failure)
 
     return remove
 

@@ -76,6 +76,7 @@ class WalWriter:
         self._spares = deque(spares)
         self._jobs = jobs
         self._preparing = False
+        self._reclaiming = 0
         self._on_sealed = on_sealed
         self._on_failure = on_failure
         self.proven = next_sequence - 1
@@ -92,12 +93,12 @@ class WalWriter:
     # Files
 
     def _open_first(self) -> WalFile:
-        wal_file, prepare = self._next_file()
+        wal_file, prepare = self._next_file(is_first=True)
         prepare()
         self.prepare_spares()
         return wal_file
 
-    def _next_file(self) -> tuple[WalFile, Callable[[], None]]:
+    def _next_file(self, *, is_first: bool = False) -> tuple[WalFile, Callable[[], None]]:
         """The next file, and the work that makes it real on disk."""
         generation, first = self._next_generation, self._next_sequence
         self._next_generation += 1
@@ -111,7 +112,8 @@ class WalWriter:
         def prepare() -> None:
             if spare is None:
                 file = disk.open(target, create=True)
-                file.fill(size)
+                # Out of stock, much is being written in large groups: to write zeros first would hold all of it up.
+                file.fill(size) if is_first else file.reserve(size)
             else:
                 disk.rename(spare, target)
                 file = disk.open(target)
@@ -127,21 +129,11 @@ class WalWriter:
         if self._preparing or self._failed or len(self._spares) >= self._settings.wal_spare_files:
             return
         self._preparing = True
-        disk, size = self._disk, self._settings.wal_file_bytes
-        self.spare_names += 1
-        path = f"{self._directory}/spare-{self._next_generation:016x}-{self.spare_names}{WAL_SUFFIX}"
+        disk = self._disk
+        path = self._spare_path()
 
         def fill() -> None:
-            file = disk.open(path, create=True)
-            try:
-                for filled in range(0, size, FILL_STRIDE_BYTES):
-                    file.fill(min(filled + FILL_STRIDE_BYTES, size))
-                    file.sync()
-            except OSError:
-                file.close()
-                disk.remove(path)
-                raise
-            file.close()
+            self._fill(disk.open(path, create=True))
 
         def done(error: BaseException | None) -> None:
             self._preparing = False
@@ -152,6 +144,23 @@ class WalWriter:
                 self._fail(error)
 
         self._jobs.run(fill, done)
+
+    def _spare_path(self) -> str:
+        self.spare_names += 1
+        return f"{self._directory}/spare-{self._next_generation:016x}-{self.spare_names}{WAL_SUFFIX}"
+
+    def _fill(self, file: DiskFile) -> None:
+        """Zeros behind what is there; a file that there is no room for is removed."""
+        size = self._settings.wal_file_bytes
+        try:
+            for filled in range(file.size() // FILL_STRIDE_BYTES * FILL_STRIDE_BYTES, size, FILL_STRIDE_BYTES):
+                file.fill(min(filled + FILL_STRIDE_BYTES, size))
+                file.sync()
+        except OSError:
+            file.close()
+            self._disk.remove(file.path)
+            raise
+        file.close()
 
     @property
     def last_sequence(self) -> int:
@@ -172,10 +181,36 @@ class WalWriter:
         """Take a merged file back; surplus ones are removed."""
         path, whole = wal_file.file.path, wal_file.file.size() >= self._settings.wal_file_bytes
         wal_file.file.close()
-        if whole and len(self._spares) < self._settings.wal_spare_files + self._settings.merge_files_max:
+        if whole and not self._is_stocked:
             self._spares.append(path)
         else:
             self._jobs.run(lambda: self._disk.remove(path), _note_failure)
+
+    def reclaim(self, path: str) -> None:
+        """Take the file of a dead run back that was one of ours before it was adopted: that is cheaper than to write another."""
+        if self._is_stocked:
+            self._jobs.run(lambda: self._disk.remove(path), _note_failure)
+            return
+        disk, spare = self._disk, self._spare_path()
+        self._reclaiming += 1
+
+        def fill() -> None:
+            disk.rename(path, spare)
+            self._fill(disk.open(spare))
+
+        def done(error: BaseException | None) -> None:
+            self._reclaiming -= 1
+            if error is None:
+                self._spares.append(spare)
+            else:
+                _note_failure(error)
+
+        self._jobs.run(fill, done)
+
+    @property
+    def _is_stocked(self) -> bool:
+        stock = len(self._spares) + self._reclaiming
+        return stock >= self._settings.wal_spare_files + self._settings.merge_files_max
 
     def shed_spare(self) -> bool:
         """Give a prepared file's space back to a full disk; the reserve of one is kept."""
