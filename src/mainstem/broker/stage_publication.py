@@ -12,6 +12,7 @@ until its records are due for that partition (`stage_schedule`).
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
@@ -26,6 +27,7 @@ from mainstem.coordination.errors import UnknownTopic
 from mainstem.coordination.stages import Stage
 from mainstem.model.errors import CommitTooLarge, CorruptData, MainstemError, UnknownLog
 from mainstem.model.staging import SinkKey
+from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Append, Commit, CommitResult, Engine, LogChange, Mutation, ReadHint
 from mainstem.wire.record_batch import (
     HEADER,
@@ -41,6 +43,8 @@ PUBLISH_BYTES_MAX = 8 << 20
 """What is published by one commit; more goes under a transaction."""
 COPY_BYTES_MAX = 4 << 20
 """What is copied at a time: little enough that others do not wait for it."""
+PARTS_MAX = 1
+"""Parts on their way to the disk while the next one is read."""
 READ_BYTES = 4 << 20
 TRANSACTION_PREFIX = "stages/"
 TRANSACTION_MS_MAX = 900_000
@@ -103,6 +107,37 @@ class Copied(NamedTuple):
 
     records: int
     bytes: int
+
+
+class PartsUnderWay:
+    """Parts of a copy on their way to the disk, while the next one is read. At the end, however it comes, there are none."""
+
+    def __init__(self) -> None:
+        self._parts: deque[Answer[list[CommitResult]]] = deque()
+
+    async def __aenter__(self) -> PartsUnderWay:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        refusal: MainstemError | None = None
+        while self._parts:
+            try:
+                await self._end_first()
+            except MainstemError as error:
+                refusal = refusal or error
+        if refusal is not None and kind is None:
+            raise refusal
+
+    async def take(self, part: Answer[list[CommitResult]]) -> None:
+        """One more; wait while that is too many. Raises what the log refuses."""
+        self._parts.append(part)
+        if len(self._parts) > PARTS_MAX:
+            await self._end_first()
+
+    async def _end_first(self) -> None:
+        (result,) = await self._parts.popleft()
+        if isinstance(result, MainstemError):
+            raise result
 
 
 class Publication:
@@ -174,29 +209,37 @@ class Publication:
         sequences: dict[int, int] = {}
         appends: list[Append] = []
         records = size = pending = 0
-        async for staged in self._read(stages, now_ms):
-            records += staged.records
-            size += len(staged.batch)
-            if staged.is_later:
-                later.take(staged.topic, staged.partition, staged.batch)
-                continue
-            if pending + len(staged.batch) > COPY_BYTES_MAX and appends:
-                await self._copy_part(name, identity, appends)
-                appends, pending = [], 0
-            sequence = sequences.get(staged.log, 0)
-            join_transaction(staged.batch, *identity, sequence)
-            sequences[staged.log] = (sequence + staged.records) & SEQUENCE_MASK
-            appends.append(Append(staged.log, memoryview(staged.batch)))
-            pending += len(staged.batch)
-        if appends:
-            await self._copy_part(name, identity, appends)
+        async with PartsUnderWay() as parts:
+            async for staged in self._read(stages, now_ms):
+                records += staged.records
+                size += len(staged.batch)
+                if staged.is_later:
+                    later.take(staged.topic, staged.partition, staged.batch)
+                    continue
+                if pending + len(staged.batch) > COPY_BYTES_MAX and appends:
+                    await parts.take(self._copy_part(name, identity, appends))
+                    appends, pending = [], 0
+                sequence = sequences.get(staged.log, 0)
+                join_transaction(staged.batch, *identity, sequence)
+                sequences[staged.log] = (sequence + staged.records) & SEQUENCE_MASK
+                appends.append(Append(staged.log, memoryview(staged.batch)))
+                pending += len(staged.batch)
+            if appends:
+                await parts.take(self._copy_part(name, identity, appends))
         return Copied(records, size)
 
-    async def _copy_part(self, name: str, identity: Identity, appends: Sequence[Append]) -> None:
+    def _copy_part(self, name: str, identity: Identity, appends: Sequence[Append]) -> Answer[list[CommitResult]]:
         admitted = [self._transactions.admit(name, identity, append, implicitly=True) for append in appends]
         part = Commit(appends, state=[mutation for commit in admitted for mutation in commit.state])
-        await self._commit(part, self._commit_alone)
-        self._transactions.confirm(name, part)
+
+        def confirm(answer: Answer[list[CommitResult]]) -> None:
+            # In the order of the commits, also when whoever waits for it has failed meanwhile.
+            if answer.error is None and not isinstance(answer.result()[0], MainstemError):
+                self._transactions.confirm(name, part)
+
+        under_way = self._engine.commit([part])
+        under_way.on_done(confirm)
+        return under_way
 
     async def _commit_alone(self, commit: Commit) -> CommitResult:
         (result,) = await self._engine.commit([commit])

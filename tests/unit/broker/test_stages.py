@@ -20,6 +20,7 @@ from mainstem.broker.schedules import Letter, Search, Target
 from mainstem.broker.stages import SinkKey, StageKey, StageRules
 from mainstem.broker.topics import NewTopic
 from mainstem.model.errors import BatchTooLarge, CommitTooLarge, CorruptBatch, KeyRequired, Overloaded, StorageFull
+from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Commit
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.record_batch import Record, decode_records, encode_batch
@@ -319,6 +320,46 @@ def test_a_large_batch_that_is_refused_half_way_is_seen_by_nobody(monkeypatch: p
         assert len(broker.stages.open()) == 1
         await publish(broker, 0, task)
         assert len(await values_in(broker, "t")) == 20
+
+    run()
+
+
+def test_what_is_under_way_when_a_part_is_refused_is_undone_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    large(monkeypatch)
+    monkeypatch.setattr(stage_publication, "COPY_BYTES_MAX", 1)
+
+    @with_engine
+    async def run(engine: MemoryEngine) -> None:
+        broker = await Broker.open(engine, LoopClock())
+        logs = {name: (await broker.topics.ensure(NewTopic(name, 1))).logs[0] for name in ("t", "u")}
+        task = Task(broker, 0)
+        await fill(task, 20)
+        commit, parts = engine.commit, 0
+
+        def refuse_first(commits: list[Commit]) -> object:
+            nonlocal parts
+            parts += 1
+            if parts == 1:
+                return Answer.of([StorageFull("for a while")])
+            return commit(commits)
+
+        begin = broker.transactions.begin
+
+        async def begun(*given: object) -> object:
+            identity = await begin(*given)  # type: ignore[arg-type]
+            monkeypatch.setattr(engine, "commit", refuse_first)
+            return identity
+
+        monkeypatch.setattr(broker.transactions, "begin", begun)
+        with pytest.raises(StorageFull):
+            await publish(broker, 0, task)
+        assert parts > 1, "the next one was on its way"
+        facts = await broker.read(logs["u"], 0, 0)
+        assert facts.end > 0
+        assert facts.stable == facts.end, "no transaction stays open"
+        monkeypatch.setattr(engine, "commit", commit)
+        await publish(broker, 0, task)
+        assert len(await values_in(broker, "t")) == len(await values_in(broker, "u")) == 20
 
     run()
 
