@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from mainstem.model.staging import DUE_BYTES, DUE_HEADER
 from mainstem.pipelines.partitioner import Integers
 from mainstem.pipelines.record_join import AVAILABLE, join_records
-from mainstem.wire.record_batch.encoding import assemble_batch
-from mainstem.wire.record_batch.header import NO_EPOCH, NO_PRODUCER, NO_SEQUENCE
+from mainstem.wire.record_batch.encoding import assemble_batch, head_batch
+from mainstem.wire.record_batch.header import HEADER_BYTES, NO_EPOCH, NO_PRODUCER, NO_SEQUENCE
 
 NULL_LENGTH = -1
 VARINT_BYTES_MAX = 10
@@ -39,19 +39,26 @@ class Rows(NamedTuple):
     headers: pa.ListArray | None
     due_ms: Integers | None = None
     """When each is to be published, in a header before all others; None: at once."""
+    places: Integers | None = None
+    """Where the key and the value of each row are in their columns; None: in the order of the rows. All else is in it."""
 
 
 def row_sizes(rows: Rows) -> Integers:
     """The bytes of each record, a few more rather than fewer."""
     sizes = _lengths(rows.key, 0) + _lengths(rows.value, 0) + RECORD_OVERHEAD
+    if rows.places is not None:
+        sizes = sizes[rows.places]
     tails = _encode_tails(rows)
     if tails is not None:
         sizes += _lengths(tails, 0)
     return sizes
 
 
-def encode_rows(rows: Rows, firsts: Integers) -> list[memoryview]:
-    """The records of each batch; `firsts` are the rows with which batches begin, the first of them 0."""
+def encode_rows(rows: Rows, firsts: Integers, room: int = 0) -> list[memoryview]:
+    """The records of each batch; `firsts` are the rows with which batches begin, the first of them 0.
+
+    Before the records of each batch is so much room; where they are not joined by us, there is none.
+    """
     count = len(rows.timestamp_ms)
     counts = np.diff(firsts, append=count)
     offset_deltas = np.arange(count) - np.repeat(firsts, counts)
@@ -75,13 +82,17 @@ def encode_rows(rows: Rows, firsts: Integers) -> list[memoryview]:
                 tail_bounds,
                 timestamp_deltas,
                 offset_deltas,
+                np.arange(count) if rows.places is None else rows.places,
+                room,
                 bounds,
             )
         )
     else:
+        assert rows.places is None, "Arrow joins what is in order"
+        assert room == 0, "Arrow leaves none"
         bounds, whole = _join_by_arrow(rows, tails, timestamp_deltas, offset_deltas, key_lengths, value_lengths)
-    ends = bounds[np.append(firsts[1:], count)]
-    return [whole[begin:end] for begin, end in zip(bounds[firsts].tolist(), ends.tolist(), strict=True)]
+    begins = bounds[firsts] - room
+    return [whole[begin:end] for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(whole)], strict=True)]
 
 
 def _join_by_arrow(
@@ -116,30 +127,38 @@ def _join_by_arrow(
     return bounds, content.data
 
 
-def encode_batches(rows: Rows, firsts: Integers, positions: Sequence[int], compression: int) -> list[bytearray]:
+def encode_batches(
+    rows: Rows, firsts: Integers, positions: Sequence[int], compression: int
+) -> Sequence[bytearray | memoryview]:
     """A v2 batch for each of `firsts`, with its position as base offset."""
     count = len(rows.timestamp_ms)
     bases = rows.timestamp_ms[firsts].tolist()
     newest = np.maximum.reduceat(rows.timestamp_ms, firsts).tolist()
     counts = np.diff(firsts, append=count).tolist()
-    return [
-        assemble_batch(
-            body,
-            base_offset=position,
-            leader_epoch=-1,
-            attributes=compression,
-            last_offset_delta=records - 1,
-            base_timestamp=base,
-            max_timestamp=latest,
-            producer_id=NO_PRODUCER,
-            producer_epoch=NO_EPOCH,
-            base_sequence=NO_SEQUENCE,
-            record_count=records,
-        )
-        for body, position, base, latest, records in zip(
-            encode_rows(rows, firsts), positions, bases, newest, counts, strict=True
-        )
-    ]
+    # What is not compressed is joined where it stays.
+    room = HEADER_BYTES if AVAILABLE and not compression else 0
+    batches: list[bytearray | memoryview] = []
+    for content, position, base, latest, records in zip(
+        encode_rows(rows, firsts, room), positions, bases, newest, counts, strict=True
+    ):
+        facts = {
+            "base_offset": position,
+            "leader_epoch": -1,
+            "attributes": compression,
+            "last_offset_delta": records - 1,
+            "base_timestamp": base,
+            "max_timestamp": latest,
+            "producer_id": NO_PRODUCER,
+            "producer_epoch": NO_EPOCH,
+            "base_sequence": NO_SEQUENCE,
+            "record_count": records,
+        }
+        if room:
+            head_batch(content, **facts)
+            batches.append(content)
+        else:
+            batches.append(assemble_batch(content, **facts))
+    return batches
 
 
 def _encode_tails(rows: Rows) -> pa.LargeBinaryArray | None:

@@ -33,11 +33,12 @@ cdef inline const unsigned char *start_of(const unsigned char[::1] content) exce
 
 @cython.locals(
     key_data="const unsigned char *", value_data="const unsigned char *", tail_data="const unsigned char *", data="unsigned char *",
-    rows=Py_ssize_t, row=Py_ssize_t, at=Py_ssize_t, size="long long", tail="long long", has_tails=bint, out=bytearray,
+    rows=Py_ssize_t, row=Py_ssize_t, place=Py_ssize_t, at=Py_ssize_t, size="long long", tail="long long", has_tails=bint, out=bytearray,
 )
 cpdef bytearray join_records(
     const unsigned char[::1] keys, const long long[::1] key_bounds, const long long[::1] key_sizes,
     const unsigned char[::1] values, const long long[::1] value_bounds, const long long[::1] value_sizes,
     const unsigned char[::1] tails, const long long[::1] tail_bounds,
-    const long long[::1] timestamp_deltas, const long long[::1] offset_deltas, long long[::1] bounds,
+    const long long[::1] timestamp_deltas, const long long[::1] offset_deltas,
+    const long long[::1] places, Py_ssize_t room, long long[::1] bounds,
 )

@@ -34,11 +34,15 @@ def join_records(
     tail_bounds: Integers,
     timestamp_deltas: Integers,
     offset_deltas: Integers,
+    places: Integers,
+    room: int,
     bounds: Integers,
 ) -> bytearray:
     """All records. Sizes are -1 for null; without tails, whose bounds are none then, a record has no headers.
 
-    `bounds` has room for one number more than there are rows: it is told where each record begins, and the last one ends.
+    `places` tells which key and value are those of each row; all else is in the order of the rows. Before each row with offset
+    delta 0, with which a batch begins, so much room is left. `bounds` has room for one number more than there are rows: it is
+    told where each record begins, and the last one ends.
     """
     rows = len(timestamp_deltas)
     has_tails = len(tail_bounds) > 0
@@ -50,19 +54,25 @@ def join_records(
         raise ValueError("a column is shorter than it says")
     at = 0
     for row in range(rows):
+        if offset_deltas[row] == 0:
+            at += room
         bounds[row] = at
+        place = places[row]
         size = 1 + number_size(timestamp_deltas[row]) + number_size(offset_deltas[row])
-        size += number_size(key_sizes[row]) + max(key_sizes[row], 0)
-        size += number_size(value_sizes[row]) + max(value_sizes[row], 0)
+        size += number_size(key_sizes[place]) + max(key_sizes[place], 0)
+        size += number_size(value_sizes[place]) + max(value_sizes[place], 0)
         size += tail_bounds[row + 1] - tail_bounds[row] if has_tails else NO_HEADERS_BYTES
         at += number_size(size) + size
     bounds[rows] = at
     out = bytearray(at)
     data = out
     key_data, value_data, tail_data = start_of(keys), start_of(values), start_of(tails)
-    at = 0
     for row in range(rows):
+        at = bounds[row]
+        place = places[row]
         size = bounds[row + 1] - at
+        if row + 1 < rows and offset_deltas[row + 1] == 0:
+            size -= room
         # The length of the rest has as many bytes as make it fit: one to ten.
         tail = size - 1
         while number_size(tail) + tail > size:
@@ -71,10 +81,10 @@ def join_records(
         data[at] = 0  # attributes: none
         at = put_number(data, at + 1, timestamp_deltas[row])
         at = put_number(data, at, offset_deltas[row])
-        at = put_number(data, at, key_sizes[row])
-        at = put_piece(data, at, key_data, key_bounds[row], key_sizes[row])
-        at = put_number(data, at, value_sizes[row])
-        at = put_piece(data, at, value_data, value_bounds[row], value_sizes[row])
+        at = put_number(data, at, key_sizes[place])
+        at = put_piece(data, at, key_data, key_bounds[place], key_sizes[place])
+        at = put_number(data, at, value_sizes[place])
+        at = put_piece(data, at, value_data, value_bounds[place], value_sizes[place])
         if has_tails:
             at = put_piece(data, at, tail_data, tail_bounds[row], tail_bounds[row + 1] - tail_bounds[row])
         else:

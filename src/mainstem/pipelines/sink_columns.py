@@ -25,6 +25,7 @@ from mainstem.pipelines.errors import SchemaMismatch
 from mainstem.pipelines.partitioner import Integers
 from mainstem.pipelines.queue_settling import COLUMNS as SETTLING
 from mainstem.pipelines.queue_settling import check_settling
+from mainstem.pipelines.record_join import AVAILABLE
 
 DELIVER_AT = "deliverAt"
 TEXT = (StringType, BinaryType)
@@ -91,7 +92,13 @@ def take_rows(table: pa.Table, order: Integers, now_ms: int, due_ms: Integers | 
     columns = {
         name: _one(table, name) for name in ("key", "value", "timestamp", "headers") if name in table.column_names
     }
-    taken = columns if _is_in_order(order) else {name: column.take(pa.array(order)) for name, column in columns.items()}
+    in_order = _is_in_order(order)
+    # Keys and values are the bulk: where records are joined by us, they are found at their places then.
+    places = order if AVAILABLE and not in_order else None
+    left = () if places is None else ("key", "value")
+    taken = {
+        name: column if in_order or name in left else column.take(pa.array(order)) for name, column in columns.items()
+    }
     value = taken["value"].cast(LARGE_BINARY)
     key = taken["key"].cast(LARGE_BINARY) if "key" in taken else pa.nulls(len(order), LARGE_BINARY)
     headers = taken.get("headers")
@@ -102,8 +109,8 @@ def take_rows(table: pa.Table, order: Integers, now_ms: int, due_ms: Integers | 
         if pa.types.is_large_list(headers.type):
             headers = headers.cast(pa.list_(headers.type.value_type))
     if due_ms is None:
-        return Rows(key, value, _times(taken.get("timestamp"), len(order), now_ms), headers)
-    return Rows(key, value, _times(taken.get("timestamp"), len(order), NO_TIMESTAMP), headers, due_ms[order])
+        return Rows(key, value, _times(taken.get("timestamp"), len(order), now_ms), headers, None, places)
+    return Rows(key, value, _times(taken.get("timestamp"), len(order), NO_TIMESTAMP), headers, due_ms[order], places)
 
 
 def given_partitions(table: pa.Table) -> Integers | None:

@@ -102,7 +102,7 @@ class StagedRows:
         """Rows that are to be published with their batch, or each when it is due."""
         count, bytes_max = self._destinations.of(topic)
         partitions = self._direct(topic, table, count)
-        order = np.argsort(partitions, kind="stable") if count > 1 else np.arange(table.num_rows)
+        order = in_order_of(partitions, count)
         rows = take_rows(table, order, now_ms, due_ms)
         ordered = partitions[order]
         firsts = cut_batches(ordered, row_sizes(rows), bytes_max)
@@ -160,6 +160,14 @@ class StagedRows:
             size += len(staged.batch)
             last = staged.partition
         self._writer.write(request)
+
+
+def in_order_of(partitions: Integers, count: int) -> Integers:
+    """The rows by partition, those of one as they came."""
+    if count == 1:
+        return np.arange(len(partitions))
+    # Small numbers are sorted by digits, in a fraction of the time.
+    return np.argsort(partitions.astype(np.uint16) if count <= 1 << 16 else partitions, kind="stable")
 
 
 def cut_batches(partitions: Integers, sizes: Integers, bytes_max: int) -> Integers:

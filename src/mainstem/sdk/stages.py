@@ -48,7 +48,7 @@ class StagedBatch(NamedTuple):
 
     topic: str
     partition: int
-    batch: bytearray
+    batch: bytearray | memoryview
     is_later: bool = False
     """Its records say when they are due, and are published then."""
 

@@ -1,9 +1,11 @@
 """Batches made of columns read as the rows they were made of."""
 
+from random import Random
 from unittest import mock
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,6 +72,30 @@ def test_batches_read_as_their_rows(
         ]
         if not compression:
             assert len(batch) - 61 <= sizes[first:end].sum()
+
+
+@pytest.mark.skipif(not record_join.AVAILABLE, reason="Arrow joins what is in order")
+@given(
+    given_rows=st.lists(rows, min_size=1, max_size=40),
+    cut=st.integers(1, 39),
+    compression=st.sampled_from((Compression.NONE, Compression.GZIP)),
+    skip=st.integers(0, 2),
+    chance=st.randoms(use_true_random=False),
+)
+def test_keys_and_values_are_found_at_their_places(
+    given_rows: list[tuple], cut: int, compression: int, skip: int, chance: Random
+) -> None:
+    places = list(range(len(given_rows)))
+    chance.shuffle(places)
+    firsts = np.array([0, *([cut] if cut < len(given_rows) else [])])
+    lying = columns(given_rows, skip=skip)
+    ordered = columns([given_rows[place] for place in places])
+    shuffled = ordered._replace(key=lying.key, value=lying.value, places=np.array(places))
+    assert row_sizes(shuffled).tolist() == row_sizes(ordered).tolist()
+    positions = [7] * len(firsts)
+    assert [bytes(batch) for batch in encode_batches(shuffled, firsts, positions, compression)] == [
+        bytes(batch) for batch in encode_batches(ordered, firsts, positions, compression)
+    ]
 
 
 def test_many_rows_in_one_batch() -> None:

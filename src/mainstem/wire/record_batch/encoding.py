@@ -181,6 +181,37 @@ def assemble_batch(
     batch = bytearray(HEADER_BYTES)
     if record_count:
         batch += compress(codec, body) if codec else body
+    head_batch(
+        batch,
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        attributes=attributes,
+        last_offset_delta=last_offset_delta,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=record_count,
+    )
+    return batch
+
+
+def head_batch(
+    batch: bytearray | memoryview,
+    *,
+    base_offset: int,
+    leader_epoch: int,
+    attributes: int,
+    last_offset_delta: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    record_count: int,
+) -> None:
+    """Writes header and checksum into the room before records, which are there already, as the attributes say."""
     HEADER.pack_into(
         batch,
         0,
@@ -199,7 +230,6 @@ def assemble_batch(
         record_count,
     )
     seal_batch(batch)
-    return batch
 
 
 def seal_batch(batch: bytearray | memoryview) -> None:
