@@ -54,6 +54,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._refusal = refusal
         self._client: Client | None = None
         self._target: dict[TopicPartition, int] | None = None
+        self._just_seen: dict[TopicPartition, int] | None = None
+        """Where partitions ended when the micro-batch that is being planned was asked for."""
         self._reporter = ProgressReporter()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -90,7 +92,11 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             begun = begun._replace(group=self._options.group or begun.group, address=self._options.address)
             # all before the start is done: this is the one place that an idle query still comes to
             self._reporter.report(client, begun)
-            ends = self._ends() if self._target is None else dict(self._target)
+            if self._target is None:
+                ends = self._ends()
+                self._just_seen = dict(ends)
+            else:
+                ends = dict(self._target)
             starts = self._starts(begun.offsets, ends)
             # a log that was made anew may end before we began, which is found when it is planned
             ends = {at: max(end, starts[at]) for at, end in ends.items()}
@@ -99,9 +105,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._position(ends, begun.group).plain()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Shown in the query's progress, beside how far it is."""
+        """Shown in the query's progress, beside how far it is. Asked for right behind `latestOffset`, which knows it."""
         with told_plainly():
-            return self._position(self._ends(), self._options.group or "").plain()
+            ends, self._just_seen = self._just_seen or self._ends(), None
+            return self._position(ends, self._options.group or "").plain()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The ranges of one micro-batch: the same whenever it is run again."""

@@ -65,6 +65,7 @@ class Client:
         self._client_id = client_id
         self._connections: dict[Node, Connection] = {}
         self._leaders: dict[TopicPartition, Node] = {}
+        self._coordinators: dict[str, Node] = {}
 
     def __enter__(self) -> Client:
         return self
@@ -127,7 +128,7 @@ class Client:
         """As `commit_offsets`, at the group's coordinator."""
 
         def store() -> None:
-            commit_offsets(self._connect(find_coordinator(self.anywhere(), group)), group, offsets)
+            commit_offsets(self._coordinator(group), group, offsets)
 
         if offsets:
             self.retrying(store)
@@ -137,7 +138,7 @@ class Client:
         wanted = list(partitions)
 
         def ask() -> dict[TopicPartition, int]:
-            return fetch_committed(self._connect(find_coordinator(self.anywhere(), group)), group, wanted)
+            return fetch_committed(self._coordinator(group), group, wanted)
 
         return self.retrying(ask) if wanted else {}
 
@@ -149,11 +150,19 @@ class Client:
                 return ask()
             except ClientError as error:
                 self._leaders.clear()
+                self._coordinators.clear()
                 if not error.is_retriable or time.monotonic() >= deadline:
                     raise
                 if isinstance(error, ConnectionLost):
                     self._connections = {node: one for node, one in self._connections.items() if one.is_open}
                 time.sleep(RETRY_PAUSE_S)
+
+    def _coordinator(self, group: str) -> Connection:
+        """A connection to the group's coordinator, which is asked for once, until something fails."""
+        node = self._coordinators.get(group)
+        if node is None:
+            node = self._coordinators[group] = find_coordinator(self.anywhere(), group)
+        return self._connect(node)
 
     def _connect(self, node: Node) -> Connection:
         connection = self._connections.get(node)
