@@ -6,13 +6,13 @@ from mainstem.storage.pending_group cimport PendingGroup
 cdef class LedgerEngine:
     cdef public object _runtime, _full, _refusal, _failure
     cdef public Ledger _ledger
-    cdef public PendingGroup _open, _in_flight, _behind
+    cdef public PendingGroup _open, _in_flight
     cdef public dict _leases
     cdef public list _touched
     cdef public bint _closing
     cdef public long long _submitted_bytes
     cdef long long _group_bytes_max, _pending_bytes_max
-    cdef bint _scheduled, _has_followed
+    cdef bint _scheduled
     cdef double _waiting_since, _submitted_at, _group_seconds
 
     @cython.locals(index=Py_ssize_t, count=Py_ssize_t, group=PendingGroup)
@@ -26,15 +26,6 @@ cdef class LedgerEngine:
     @cython.locals(group=PendingGroup)
     cdef _flush(self)
 
-    @cython.locals(group=PendingGroup)
-    cdef _follow(self)
-
-    @cython.locals(group=PendingGroup)
-    cdef PendingGroup _next(self)
-
-    cpdef bint _may_follow(self)
-
     cpdef _begin(self, PendingGroup group)
 
-    @cython.locals(now=double)
     cpdef _durable(self, PendingGroup group)

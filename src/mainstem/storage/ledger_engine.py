@@ -2,8 +2,8 @@
 
     commit --> sequence into the open group --> submit --> (durable) --> show, tell watchers, answer
 
-One group is being made durable at a time; what arrives meanwhile is the next one, which may be handed over shortly before the
-first is through, so that the disk goes on at once. How a group becomes durable is the subclass's business.
+One group is being made durable at a time; what arrives meanwhile is the next one. How a group becomes durable is the
+subclass's business.
 """
 
 from __future__ import annotations
@@ -52,17 +52,12 @@ class LedgerEngine:
         self._full: deque[PendingGroup] = deque()
         """Groups that reached their size while another was being written."""
         self._in_flight: PendingGroup | None = None
-        self._behind: PendingGroup | None = None
-        """Handed over too, to be written when the one in flight is durable."""
         self._scheduled = False
         self._waiting_since = 0.0
         """When the first commit of the open group found the disk at rest."""
         self._submitted_at = 0.0
-        """When the group in flight was handed over, or the one before it became durable."""
-        self._has_followed = False
-        """Whether the group in flight waited behind another one."""
         self._group_seconds = 0.0
-        """How long a group took to become durable that had the disk to itself."""
+        """How long the last group took to become durable."""
         self._submitted_bytes = 0
         self._leases: dict[str, Lease] = {}
         self._closing = False
@@ -196,8 +191,6 @@ class LedgerEngine:
             self._schedule()
         elif self._full:
             self._full[-1].answers.append((answer, value))
-        elif self._behind is not None:
-            self._behind.answers.append((answer, value))
         elif self._in_flight is not None:
             self._in_flight.answers.append((answer, value))
         else:
@@ -209,55 +202,31 @@ class LedgerEngine:
         So what arrives in one short turn is one group, and what many callers bring in a long one is written in parts
         while the rest of them are still heard.
         """
-        if self._behind is not None:
+        if self._in_flight is not None:
             return
         if not self._scheduled:
             self._scheduled = True
+            self._waiting_since = self._runtime.monotonic()
             self._runtime.call_soon(self._flush_scheduled)
-            if self._in_flight is None:
-                self._waiting_since = self._runtime.monotonic()
-        elif self._in_flight is None:
-            if self._runtime.monotonic() - self._waiting_since > self._group_seconds:
-                self._flush()
-        elif self._runtime.monotonic() - self._submitted_at > self._group_seconds:
-            self._follow()  # We have not heard of it yet, but it is probably through.
+        elif self._runtime.monotonic() - self._waiting_since > self._group_seconds:
+            self._flush()
 
     def _flush_scheduled(self) -> None:
         self._scheduled = False
-        if self._in_flight is None:
-            self._flush()
-        elif self._behind is None and 2 * len(self._open.answers) >= len(self._in_flight.answers):
-            # A group that is much smaller would cost a sync of its own; one that is handed over early hears nobody else.
-            if self._runtime.monotonic() - self._submitted_at >= self._group_seconds / 2:
-                self._follow()
+        self._flush()
 
     def _flush(self) -> None:
-        if self._in_flight is None and self._failure is None:
-            group = self._next()
-            if group is not None:
-                self._begin(group)
-
-    def _follow(self) -> None:
-        """Hand the next group over before we have heard of the one in flight: whoever writes goes on without being woken."""
-        if self._failure is None and self._may_follow():
-            group = self._next()
-            if group is not None:
-                self._behind = group
-                self._submit(group)
-
-    def _next(self) -> PendingGroup | None:
+        if self._in_flight is not None or self._failure is not None:
+            return
         if self._full:
-            return self._full.popleft()
-        group = self._open
-        if group.empty:
-            return None
-        self._submitted_bytes += group.bytes
-        self._open = PendingGroup()
-        return group
-
-    def _may_follow(self) -> bool:
-        """Whether a group can be handed over while another is in flight."""
-        return False
+            group = self._full.popleft()
+        elif not self._open.empty:
+            group = self._open
+            self._submitted_bytes += group.bytes
+            self._open = PendingGroup()
+        else:
+            return
+        self._begin(group)
 
     def _begin(self, group: PendingGroup) -> None:
         """The group is under way from now on."""
@@ -276,12 +245,8 @@ class LedgerEngine:
     def _durable(self, group: PendingGroup) -> None:
         """The group is durable: show it, tell the watchers, answer, and go on with the next."""
         assert self._in_flight is group
-        now = self._runtime.monotonic()
-        if not self._has_followed:
-            self._group_seconds = now - self._submitted_at
-        self._in_flight, self._behind = self._behind, None
-        self._has_followed = self._in_flight is not None
-        self._submitted_at = self._waiting_since = now
+        self._in_flight = None
+        self._group_seconds = self._runtime.monotonic() - self._submitted_at
         self._submitted_bytes -= group.bytes
         # The next group goes to the disk before this one is answered, so that the disk does not wait for Python.
         self._flush()
@@ -325,8 +290,8 @@ class LedgerEngine:
         if self._failure is not None:
             return
         self._failure = self._refusal = error
-        groups = [g for g in (self._in_flight, self._behind, *self._full, self._open) if g is not None]
-        self._in_flight = self._behind = None
+        groups = [g for g in (self._in_flight, *self._full, self._open) if g is not None]
+        self._in_flight = None
         self._full.clear()
         self._open = PendingGroup()
         for group in groups:

@@ -241,10 +241,6 @@ class LocalEngine(LedgerEngine):
             self.files.wal[active.generation] = active
             self._maintenance.space.look()
 
-    def _may_follow(self) -> bool:
-        # An empty one in flight may still wait for a sync before it gets its place.
-        return self._in_flight is not None and not self._in_flight.empty and self.writer.is_open
-
     def _written(self, group: PendingGroup, generation: int, position: int) -> None:
         self._place = place_of(generation, position)
         self._durable(group)

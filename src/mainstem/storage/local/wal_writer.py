@@ -168,11 +168,6 @@ class WalWriter:
         return self._next_sequence - 1
 
     @property
-    def is_open(self) -> bool:
-        """Whether the file that groups go to is there; if not, the commit lane is about to make it."""
-        return not isinstance(self.active.file, _NotOpenYet)
-
-    @property
     def spares(self) -> int:
         """How many prepared files are in stock."""
         return len(self._spares)
