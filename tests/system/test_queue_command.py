@@ -1,6 +1,7 @@
 """`mainstem queue` against a real broker: what is acquired is shown, and released; other consumers have it then."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,9 @@ def test_what_is_acquired_is_shown_and_released(tmp_path: Path) -> None:
         with Client(served.kafka) as client:
             client.cluster(["t"], create=True)
             at = TopicPartition("t", 0)
-            produce(client.leader(at), at, encode_batch([Record(0, 1_000, None, b"a"), Record(1, 1_000, None, b"b")]))
+            now_ms = time.time_ns() // 1_000_000  # retention takes what is older than a week
+            records = [Record(delta, now_ms, None, value) for delta, value in enumerate((b"a", b"b"))]
+            produce(client.leader(at), at, encode_batch(records))
         calls, subscribed = Acquisitions(served.http, timeout_s=10), Subscribed("g", ["t"])
         taken = calls.acquire(subscribed, records_max=10, lease_ms=60_000, starting="earliest")
         assert taken is not None
