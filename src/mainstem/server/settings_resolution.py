@@ -32,8 +32,6 @@ from mainstem.transport.address import Address, InvalidAddress
 
 OFF = "off"
 GROUPED_DIGITS = re.compile("[+-]?[0-9]+(_[0-9]+)*")
-
-
 HEADERS_ROOM_BYTES = 8 << 20
 """For what a message carries besides its body, here and there as what Kafka clients read."""
 

@@ -1,4 +1,4 @@
-"""The storage contract: nine methods that local disk and object storage both keep.
+"""The storage contract: nine methods and one question that local disk and object storage both keep.
 
 Guarantees, for every engine
 ----------------------------
