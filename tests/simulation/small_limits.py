@@ -10,6 +10,7 @@ from mainstem.storage.local import (
     compaction,
     compactions,
     file_set,
+    group_encoding,
     key_index,
     merges,
     reader,
@@ -19,13 +20,13 @@ from mainstem.storage.local import (
     state_run,
     tail,
     wal_merge,
-    wal_writer,
 )
 
 LIMITS: list[tuple[ModuleType, str, int]] = [
     (compaction, "KEYS_MAX", 3),
     (compactions, "CHECK_MS", 20),
     (file_set, "VIEWS_MAX", 2),
+    (group_encoding, "JOINED_BYTES_MAX", 200),
     (key_index, "TABLE_ENTRIES_MAX", 8),
     (merges, "LOGS_PER_TURN", 2),
     (merges, "SLOTS_PER_TURN", 2),
@@ -40,7 +41,6 @@ LIMITS: list[tuple[ModuleType, str, int]] = [
     (state_run, "CHUNK_BYTES", 200),
     (tail, "CACHE_GONE_MAX", 4),
     (wal_merge, "LARGE_BATCH_BYTES", 300),
-    (wal_writer, "JOINED_BYTES_MAX", 200),
 ]
 
 

@@ -15,6 +15,11 @@ except ImportError:
 if TYPE_CHECKING:
     from contextvars import Context
 
+if not cython.compiled:
+    # C functions of answer_core.pxd
+    give_send: Any = None
+    call_within = give_send
+
 log_output = logging.getLogger("mainstem.storage")
 
 NEW, WAITING, ANSWERED, CANCELLED = 0, 1, 2, 3
@@ -27,10 +32,12 @@ _wakes_loop: asyncio.AbstractEventLoop | None = None
 class AnswerCore:
     """A value, or an error, that is here now or will be later. Used from one thread."""
 
-    __slots__ = ("_callbacks", "_error", "_value", "_waiters", "done")
+    __slots__ = ("_callbacks", "_error", "_value", "_waiters", "done", "loop")
 
     def __init__(self) -> None:
         self.done = False
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The loop of all who may await it, if whoever makes it knows: to ask for the running one is a call to the system."""
         self._value: Any = None
         self._error: BaseException | None = None
         self._callbacks: list[Callable[[Any], None]] | None = None
@@ -110,6 +117,8 @@ class Waiter:
 
     __slots__ = ("_answer", "_asyncio_future_blocking", "_callback", "_cancel_message", "_context", "_loop", "_state")
 
+    _loop: asyncio.AbstractEventLoop
+
     def __init__(self, answer: AnswerCore) -> None:
         self._answer = answer
         self._asyncio_future_blocking = False
@@ -119,21 +128,10 @@ class Waiter:
         return self
 
     def __next__(self) -> Waiter:
-        answer = self._answer
-        if answer.done:
-            if answer._error is not None:
-                raise answer._error
-            raise StopIteration(answer._value)
-        if self._state != NEW:
-            raise RuntimeError("an answer was awaited by something that does not wait for it")
-        self._state = WAITING
-        self._loop = asyncio.get_running_loop()
-        if answer._waiters is None:
-            answer._waiters = [self]
-        else:
-            answer._waiters.append(self)
-        self._asyncio_future_blocking = True
-        return self
+        value: object = _step(self)
+        if value is self:
+            return self
+        raise StopIteration(value)
 
     # What a task asks of a future.
 
@@ -171,6 +169,30 @@ class Waiter:
         return self._state > WAITING
 
 
+def _step(waiter: Any) -> Any:
+    """What an await does with a waiter, twice: the waiter itself while there is no answer, then the value; raises the error."""
+    self = waiter
+    answer = self._answer
+    if answer.done:
+        if answer._error is not None:
+            raise answer._error
+        return answer._value
+    if self._state != NEW:
+        raise RuntimeError("an answer was awaited by something that does not wait for it")
+    self._state = WAITING
+    self._loop = asyncio.get_running_loop() if answer.loop is None else answer.loop
+    if answer._waiters is None:
+        answer._waiters = [self]
+    else:
+        answer._waiters.append(self)
+    self._asyncio_future_blocking = True
+    return self
+
+
+if cython.compiled:
+    give_send(Waiter, _step)  # type: ignore[possibly-undefined]
+
+
 def _wake_soon(waiter: Waiter) -> None:
     """In the next turn of its loop, with all others of this one."""
     global _wakes, _wakes_loop
@@ -190,6 +212,8 @@ def _wake_all(waiters: list[Waiter]) -> None:
         try:
             if waiter._context is None:
                 waiter._callback(waiter)
+            elif cython.compiled:
+                call_within(waiter._context, waiter._callback, waiter)
             else:
                 waiter._context.run(waiter._callback, waiter)
         except BaseException:

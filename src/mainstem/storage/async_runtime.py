@@ -61,31 +61,28 @@ class AsyncRuntime:
     """Lanes beside an event loop. Jobs run in threads; their `done` runs in the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+        self.loop = loop
         self._writes = NativeLane(loop, "mainstem-commit") if AVAILABLE else Lane(loop, "mainstem-commit", 1)
         self._reads = Lane(loop, "mainstem-read", READ_THREADS)
         self._merges = Lane(loop, "mainstem-merge", 1)
         self._merge_process = MergeProcess()
+        # Called several times per group: as they are, without a method of ours around them.
+        self.monotonic = time.monotonic
+        """The loop's clock."""
+        self.write: Callable[[Callable[[], Any], Done[Any]], None] = self._writes.put
+        """One thread, in order."""
 
     def now_ms(self) -> int:
         """Wall clock."""
         return time.time_ns() // 1_000_000
 
-    def monotonic(self) -> float:
-        """The loop's clock."""
-        return time.monotonic()
-
     def call_soon(self, function: Callable[[], None]) -> None:
         """Next turn of the loop."""
-        self._loop.call_soon(function)
+        self.loop.call_soon(function)
 
     def call_later(self, seconds: float, function: Callable[[], None]) -> Timer:
         """The loop's timer."""
-        return self._loop.call_later(seconds, function)
-
-    def write(self, job: Callable[[], T], done: Done[T]) -> None:
-        """One thread, in order."""
-        self._writes.put(job, done)
+        return self.loop.call_later(seconds, function)
 
     def read(self, job: Callable[[], T], done: Done[T]) -> None:
         """Several threads, so that no cold read stands before a commit."""

@@ -1,9 +1,11 @@
 # C types for ledger_engine.py.
 cimport cython
+from mainstem.storage.answer_core cimport AnswerCore
 from mainstem.storage.ledger cimport Ledger
 from mainstem.storage.pending_group cimport PendingGroup
 
 cdef class LedgerEngine:
+    cdef object _loop
     cdef public object _runtime, _full, _refusal, _failure
     cdef public Ledger _ledger
     cdef public PendingGroup _open, _in_flight
@@ -15,11 +17,11 @@ cdef class LedgerEngine:
     cdef bint _scheduled
     cdef double _waiting_since, _submitted_at, _group_seconds
 
-    @cython.locals(index=Py_ssize_t, count=Py_ssize_t, group=PendingGroup)
+    @cython.locals(index=Py_ssize_t, count=Py_ssize_t, group=PendingGroup, answer=AnswerCore)
     cpdef commit(self, commits)
 
     @cython.locals(group=PendingGroup)
-    cpdef _answer_when_durable(self, answer, value)
+    cpdef _answer_when_durable(self, AnswerCore answer, value)
 
     cdef _schedule(self)
 

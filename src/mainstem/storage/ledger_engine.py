@@ -45,6 +45,7 @@ class LedgerEngine:
 
     def __init__(self, runtime: Runtime, ledger: Ledger, *, group_bytes_max: int, pending_bytes_max: int) -> None:
         self._runtime = runtime
+        self._loop = runtime.loop
         self._ledger = ledger
         self._group_bytes_max = group_bytes_max
         self._pending_bytes_max = pending_bytes_max
@@ -93,6 +94,7 @@ class LedgerEngine:
                 self._open = PendingGroup()
                 self._schedule()
         answer: Answer[list[CommitResult]] = Answer()
+        answer.loop = self._loop
         self._answer_when_durable(answer, results)
         return answer
 
@@ -186,7 +188,7 @@ class LedgerEngine:
     def _answer_when_durable(self, answer: Answer[Any], value: object) -> None:
         """Whatever was sequenced so far must be durable before the answer leaves."""
         group = self._open
-        if not group.empty:
+        if group.entries or group.state or group.refs:
             group.answers.append((answer, value))
             self._schedule()
         elif self._full:

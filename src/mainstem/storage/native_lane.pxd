@@ -123,6 +123,11 @@ cdef extern from *:
         while (write(done_fd, &one, sizeof one) < 0 && errno == EINTR) {}
     }
 
+    static void queue_hear(native_queue *queue) {
+        uint64_t times;
+        while (read(queue->done_fd, &times, sizeof times) < 0 && errno == EINTR) {}
+    }
+
     static int job_do(native_job *job) {
         struct iovec *part = job->vector, *end = part + job->count;
         int64_t position = job->position;
@@ -179,6 +184,7 @@ cdef extern from *:
     bint queue_is_broken(native_queue *queue) noexcept
     void queue_break(native_queue *queue) noexcept
     void queue_finish(native_queue *queue, native_job *job) noexcept
+    void queue_hear(native_queue *queue) noexcept
     native_job *queue_serve(native_queue *queue) noexcept nogil
 
 cdef class NativeTask:

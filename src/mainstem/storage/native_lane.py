@@ -34,7 +34,7 @@ if not cython.compiled:
     # C functions of native_lane.pxd
     job_new: Any = None
     job_owner = job_error = job_finished = job_free = job_is_end = job_put = job_new
-    queue_break = queue_finish = queue_free = queue_is_broken = queue_new = queue_serve = job_new
+    queue_break = queue_finish = queue_free = queue_hear = queue_is_broken = queue_new = queue_serve = job_new
 
 log_output = logging.getLogger("mainstem.storage")
 
@@ -103,13 +103,12 @@ class NativeLane:
 
     def _completed(self) -> None:
         """What the thread has done since the last time is told, in order."""
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self._done_fd)
+        queue_hear(self._queue)
         while self._tasks:
             task = self._tasks[0]
             if not job_finished(task.native):
                 return
-            del self._tasks[0]
+            self._tasks.popleft()
             number = job_error(task.native)
             error = task.error
             if number == FAILED_BEFORE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -20,6 +21,10 @@ class Timer(Protocol):
 
 class Runtime(Protocol):
     """Clock, turn taking and the lanes in which blocking work is done."""
+
+    @property
+    def loop(self) -> AbstractEventLoop | None:
+        """The event loop whose thread is the engine's, if there is one."""
 
     def now_ms(self) -> int:
         """Wall clock, milliseconds since 1970 UTC."""

@@ -47,6 +47,8 @@ class SimulatedRuntime:
     last.
     """
 
+    loop = None
+
     def __init__(
         self, rng: Random, clock: SimulatedClock | None = None, run_merge: Callable[[bytes], bytes] | None = None
     ) -> None:

@@ -48,6 +48,7 @@ class ManualClockRuntime:
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
+        self.loop = runtime.loop
         self._now_ms = NOW
         self._ahead = 0.0
 

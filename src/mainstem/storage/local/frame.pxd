@@ -1,8 +1,8 @@
 # C types for frame.py.
 cimport cython
-from mainstem.wire.native cimport put_le32, put_le64
+from mainstem.wire.native cimport crc32c_at, has_crc32c, put_le32, put_le64
 
-cdef int _DATA_ENTRY_BYTES
+cdef int _CRC_AT, _DATA_ENTRY_BYTES, _HEADER_BYTES
 
 @cython.locals(
     head=bytearray, data="unsigned char *", entry=tuple, count=Py_ssize_t, index=Py_ssize_t, body_bytes="long long",
@@ -10,3 +10,8 @@ cdef int _DATA_ENTRY_BYTES
     flag="unsigned char",
 )
 cpdef tuple encode_data_entries(list entries)
+
+@cython.locals(frame=bytearray, data="unsigned char *", size=Py_ssize_t, crc="unsigned int")
+cdef tuple _encode_native(
+    unsigned int kind, bytes head, unsigned int body_bytes, long long generation, long long sequence, long long proven
+)

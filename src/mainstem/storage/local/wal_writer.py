@@ -1,4 +1,4 @@
-"""Writing groups: encoding, rolling from file to file, the pool of prepared files, and when to sync.
+"""Writing groups: rolling from file to file, the pool of prepared files, and when to sync.
 
 What to write where is decided on the engine's thread; the commit lane only executes it. A roll is part of the job of the
 first group of the new file: the old file is synced, the new one gets its name and header, durably, and only
@@ -14,25 +14,11 @@ from collections.abc import Callable
 from typing import cast
 
 from mainstem.model.errors import EngineFailed
-from mainstem.storage.contract import Buffer
 from mainstem.storage.disk import Disk, DiskFile
 from mainstem.storage.group_write import GroupWrite, LaneGuard
 from mainstem.storage.local.file_jobs import FileJobs
-from mainstem.storage.local.frame import (
-    DATA,
-    REF,
-    SECTOR_BYTES,
-    STATE,
-    FileHeader,
-    RefHead,
-    encode_commit,
-    encode_data_entries,
-    encode_file_header,
-    encode_frame,
-    encode_ref_head,
-    encode_state_head,
-    pad_to_sector,
-)
+from mainstem.storage.local.frame import SECTOR_BYTES, FileHeader, encode_file_header
+from mainstem.storage.local.group_encoding import encode_group
 from mainstem.storage.local.settings import EngineSettings
 from mainstem.storage.local.stored_file import WAL_SUFFIX, WalFile, wal_name
 from mainstem.storage.log_state import FLUSH_INTERVAL, FLUSH_OS, FLUSH_SYNC
@@ -41,9 +27,6 @@ from mainstem.storage.runtime import Done, Runtime, Timer
 
 log_output = logging.getLogger("mainstem.storage")
 
-PADDING = bytes(SECTOR_BYTES)
-JOINED_BYTES_MAX = 4096
-"""Bodies of smaller batches are joined before writing: a vector of many small pieces costs more than one copy."""
 FILL_STRIDE_BYTES = 4 << 20
 """Spare files are synced in such steps: the commit lane's sync waits for what is queued at the disk before it."""
 
@@ -221,8 +204,9 @@ class WalWriter:
         """Put a group into the commit lane; `durable(group, generation, position of its first batch)` follows."""
         settings = self._settings
         sequence = group.sequence = self._next_sequence
+        time_ms = self._runtime.now_ms()
         wal_file = self.active
-        parts, size, data_offset = self._encode(group, wal_file.generation, sequence)
+        parts, size, data_offset = encode_group(group, wal_file.generation, sequence, self.proven, time_ms)
         prepare: Callable[[], None] | None = None
         sealed: WalFile | None = None
         rolls = self.rolls_next or wal_file.end + size > settings.wal_file_bytes
@@ -231,7 +215,7 @@ class WalWriter:
             sealed = wal_file
             wal_file, prepare = self._next_file()
             self.active = wal_file
-            parts, size, data_offset = self._encode(group, wal_file.generation, sequence)
+            parts, size, data_offset = encode_group(group, wal_file.generation, sequence, self.proven, time_ms)
         self._next_sequence += 1
         position = wal_file.end
         wal_file.end += size
@@ -265,38 +249,6 @@ class WalWriter:
             self._runtime.write(GroupWrite(wal_file.file, parts, position, sync, self._guard), done)
         else:
             self._in_lane(roll, done)
-
-    def _encode(self, group: PendingGroup, generation: int, sequence: int) -> tuple[list[Buffer], int, int]:
-        """The bytes of a group, their number, and where in them the first batch lies."""
-        proven = self.proven
-        parts: list[Buffer] = []
-        crcs: list[int] = []
-        data_offset = 0
-        if group.entries:
-            head, body_bytes = encode_data_entries(group.entries)
-            frame, crc = encode_frame(DATA, head, body_bytes, generation, sequence, proven)
-            parts.append(frame)
-            crcs.append(crc)
-            data_offset = len(frame)
-            if not group.body:
-                buffers = [entry[8] for entry in group.entries]
-                group.body = (b"".join(buffers),) if body_bytes <= JOINED_BYTES_MAX * len(buffers) else buffers
-            parts += group.body
-        if group.refs:
-            columns = list(zip(*group.refs, strict=True))[:8]
-            frame, crc = encode_frame(REF, encode_ref_head(RefHead(*columns)), 0, generation, sequence, proven)
-            parts.append(frame)
-            crcs.append(crc)
-        if group.state:
-            frame, crc = encode_frame(STATE, encode_state_head(group.state), 0, generation, sequence, proven)
-            parts.append(frame)
-            crcs.append(crc)
-        parts.append(encode_commit(crcs, self._runtime.now_ms(), generation, sequence, proven))
-        size = sum(map(len, parts))
-        padding = pad_to_sector(size)
-        if padding:
-            parts.append(PADDING[:padding])
-        return parts, size + padding, data_offset
 
     # Syncs
 
