@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -46,6 +46,7 @@ from mainstem.coordination.stages import (
     check_listed,
 )
 from mainstem.coordination.topic_config import log_config
+from mainstem.model.bounds import Positive
 from mainstem.model.errors import BatchTooLarge, KeyRequired, MainstemError
 from mainstem.model.staging import (
     LABEL_POSITIONS,
@@ -77,7 +78,7 @@ Verdicts: TypeAlias = Mapping[str, Sequence[Ruled]]
 class StageRules(msgspec.Struct, frozen=True, kw_only=True):
     """What stages may cost; the server offers each as `stages.<name>`."""
 
-    expiry_ms: Annotated[int, msgspec.Meta(ge=1)] = 3_600_000
+    expiry_ms: Positive = 3_600_000
     """After so long without a batch, a stage that nobody has published is dropped."""
 
 

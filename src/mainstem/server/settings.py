@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import enum
 import functools
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from mainstem.broker.queues.settings import QueueSettings
 from mainstem.broker.stages import StageRules
+from mainstem.model.bounds import Positive
 from mainstem.server.pipeline_worker import PipelineSettings
 from mainstem.server.registry import REGISTERED
 from mainstem.storage.local.settings import EngineSettings
 from mainstem.transport.address import Address
 
-Count = Annotated[int, msgspec.Meta(ge=1)]
 DEFAULT_HOST = "127.0.0.1"
 
 
@@ -31,20 +31,20 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """Where everything is kept; made when missing."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """What is worth a line on standard error."""
-    maintenance_interval_ms: Count = 1_000
+    maintenance_interval_ms: Positive = 1_000
     """How often storage is asked to merge, expire and reclaim what is due."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What clients may cost."""
 
-    connections_max: Count = 10_000
+    connections_max: Positive = 10_000
     """Open connections per listener; one more is closed at once."""
-    idle_timeout_ms: Count = 600_000
+    idle_timeout_ms: Positive = 600_000
     """A connection on which nothing moved for so long, and to which nothing is owed, is closed."""
-    drain_timeout_ms: Count = 10_000
+    drain_timeout_ms: Positive = 10_000
     """At the end, how long requests in flight may take before their connections are cut."""
-    write_buffer_bytes_max: Count = 4 << 20
+    write_buffer_bytes_max: Positive = 4 << 20
     """Bytes that may wait for a peer to read them before we stop reading from it."""
 
 

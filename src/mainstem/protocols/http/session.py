@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
 
 import msgspec
 
+from mainstem.model.bounds import Positive
 from mainstem.protocols.http.codec import encode_error
 from mainstem.wire.http.session import Handle, HttpConnection, Respond
 
 __all__ = ["Handle", "HttpSession", "HttpSettings", "Respond"]
 
-Count = Annotated[int, msgspec.Meta(ge=1)]
-
 
 class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What one HTTP connection may cost."""
 
-    head_bytes_max: Count = 16 << 10
+    head_bytes_max: Positive = 16 << 10
     """Request line and headers."""
-    body_bytes_max: Count = 1 << 20
+    body_bytes_max: Positive = 1 << 20
     """Content of one request."""
-    request_timeout_ms: Count = 30_000
+    request_timeout_ms: Positive = 30_000
     """From the first byte of a request to its last."""
     anybody_from_anywhere: bool = False
     """Listen beyond this machine, though HTTP knows no users; otherwise the broker does not start."""

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
 
 import msgspec
 
+from mainstem.model.bounds import Positive
 from mainstem.protocols.management.codec import encode_refusal
 from mainstem.wire.http.session import Handle, HttpConnection
 
 __all__ = ["Handle", "ManagementSession", "ManagementSettings"]
 
-Count = Annotated[int, msgspec.Meta(ge=1)]
-
 
 class ManagementSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What one connection may cost, and who may come."""
 
-    head_bytes_max: Count = 16 << 10
+    head_bytes_max: Positive = 16 << 10
     """Request line and headers."""
-    body_bytes_max: Count = 16 << 20
+    body_bytes_max: Positive = 16 << 20
     """Content of one request: definitions to import are the largest."""
-    request_timeout_ms: Count = 30_000
+    request_timeout_ms: Positive = 30_000
     """From the first byte of a request to its last."""
     guest: bool = True
     """Whether `guest` with the password `guest` may use it, where it listens on this machine alone."""

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import msgspec
 
-Count = Annotated[int, msgspec.Meta(ge=1)]
-OrNone = Annotated[int, msgspec.Meta(ge=0)]
+from mainstem.model.bounds import NotNegative, Positive
+
 FRAME_BYTES_MIN = 4096
 """What every peer can take (AMQP 0-9-1, 4.2.3)."""
 
@@ -29,11 +29,11 @@ class AmqpSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Proposed to clients, who decide; 0 proposes none."""
     message_bytes_max: Annotated[int, msgspec.Meta(ge=1, le=512 << 20)] = 16 << 20
     """Largest body of a message."""
-    handshake_timeout_ms: Count = 10_000
+    handshake_timeout_ms: Positive = 10_000
     """From the connection to the open virtual host."""
-    consumers_per_channel_max: OrNone = 0
+    consumers_per_channel_max: NotNegative = 0
     """Consumers of one channel; 0 sets no limit."""
-    consumer_timeout_ms: OrNone = 1_800_000
+    consumer_timeout_ms: NotNegative = 1_800_000
     """How long a delivery may stay unacknowledged before its channel is closed; 0: for ever."""
-    in_flight_bytes_max: Count = 32 << 20
+    in_flight_bytes_max: Positive = 32 << 20
     """Published bytes of one connection that may wait for the disk; above it the connection is not read."""
