@@ -254,17 +254,22 @@ class Publication:
         for stage, end in stages.items():
             label: Label | None = None
             offset = 0
+            ahead = self._engine.read(stage.log, offset, READ_BYTES, ReadHint.CATCH_UP)
             while offset < end:
-                read = await self._engine.read(stage.log, offset, READ_BYTES, ReadHint.CATCH_UP)
-                # Copied before anything else is awaited: the buffers are the engine's.
+                read = await ahead
+                if not read.batches:
+                    raise CorruptData("a stage", offset, f"it ends at {offset}, not at {end}", (stage.log,))
+                offset = read.next_offset
+                if offset < end:
+                    # On its way while these are dealt with.
+                    ahead = self._engine.read(stage.log, offset, READ_BYTES, ReadHint.CATCH_UP)
+                # Copied, because they are written into: the buffers may be those of other readers, too.
                 batches = [
                     bytearray(memoryview(buffer)[position : position + size])
                     for buffer in read.batches
                     for position, size in batches_in(buffer)
                 ]
-                if not batches:
-                    raise CorruptData("a stage", offset, f"it ends at {offset}, not at {end}", (stage.log,))
-                offset = read.next_offset
+                del read
                 for batch in batches:
                     if label is None:
                         label = _decode_label(decode_records(batch)[0].value or b"")
