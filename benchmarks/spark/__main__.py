@@ -14,13 +14,14 @@ from pathlib import Path
 
 import mainstem.spark
 from benchmarks.report import HEAD, Figure, write_report
+from benchmarks.spark.connector import measure_connector
 from benchmarks.spark.micro_batches import measure_micro_batches
 from benchmarks.spark.scan import measure_scans
 from benchmarks.spark.sink import measure_sink
 from benchmarks.spark.tables import measure_tables
 from demo.broker import running_broker
 
-NAMES = ("scan", "table", "sink", "micro-batch")
+NAMES = ("scan", "connector", "table", "sink", "micro-batch")
 SINK_RECORDS_RATIO = 5
 """Writing is slower than reading: fewer rows show as much."""
 
@@ -48,6 +49,8 @@ def main() -> int:
         )
         if "scan" in wanted:
             figures += measure_scans(spark, address["kafka"], Path(directory), options.records)
+        if "connector" in wanted:
+            figures += measure_connector(spark, address["kafka"], options.records)
         if "table" in wanted:
             figures += measure_tables(spark, address["kafka"], Path(directory), options.records)
         if "sink" in wanted:
