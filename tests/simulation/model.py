@@ -224,6 +224,7 @@ class LogModel:
         "end",
         "facts",
         "floor",
+        "floors",
         "id",
         "open",
         "producers",
@@ -241,6 +242,8 @@ class LogModel:
         self.start_seen = 0
         """The highest that was shown; retention moves it by itself."""
         self.floor = 0
+        self.floors: list[int] = []
+        """All it ever had: what is released goes up to the floor, in the middle of a batch too."""
         self.end = 0
         self.batches: list[StoredBatch] = []
         self.bases: list[int] = []
@@ -253,6 +256,7 @@ class LogModel:
         """Independent of this one."""
         other = LogModel(self.id, self.config)
         other.configs = list(self.configs)
+        other.floors = list(self.floors)
         other.start, other.start_seen, other.floor, other.end = self.start, self.start_seen, self.floor, self.end
         other.batches = list(self.batches)
         other.bases = list(self.bases)
@@ -522,6 +526,7 @@ class Model:
                 floor = min(change.offset, log.end)
                 if floor > log.floor:
                     log.floor = floor
+                    log.floors.append(floor)
                     changed = True
             elif isinstance(change, TrimLog):
                 start = min(change.before, log.end)

@@ -7,6 +7,8 @@ import pytest
 from tests.simulation.runner import report, run_seeds
 
 SEEDS = 2_000
+ONCE_BROKEN = (91_001_188,)
+"""Of those that failed once: what is rare enough to be missed by the others."""
 
 
 @pytest.mark.simulation
@@ -14,7 +16,7 @@ SEEDS = 2_000
 def test_no_seed_breaks_an_invariant() -> None:
     broken = []
     commits = recoveries = 0
-    for outcome in run_seeds(range(SEEDS)):
+    for outcome in run_seeds([*range(SEEDS), *ONCE_BROKEN]):
         commits += outcome.commits
         recoveries += outcome.recoveries
         if outcome.violation is not None:

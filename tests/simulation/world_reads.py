@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 
 from mainstem.model.errors import OffsetOutOfRange, UnknownLog
 from mainstem.storage.answer import Answer
@@ -118,9 +119,10 @@ class Reads(WorldCore):
                 continue
             starts: Iterable[int] = (fact.start,)
             if loose:
-                # Where retention has moved the start meanwhile is not known: any batch may be the first now.
+                # Where retention has moved the start meanwhile is not known: to the end of any batch, or to a floor.
                 lowest = max(fact.start, start_seen)
-                starts = [lowest, *(b.next for b in log.batches if lowest < b.next <= fact.end)]
+                edges = chain((b.next for b in log.batches), log.floors)
+                starts = [lowest, *(edge for edge in edges if lowest < edge <= fact.end)]
                 if place is Edge.START:
                     starts = [found.offset] if lowest <= found.offset <= fact.end else []
             if any(PositionsAreFound.check(log, place, found, fact, start) for start in starts):
