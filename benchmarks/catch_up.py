@@ -13,7 +13,7 @@ from mainstem.storage.local.engine import LocalEngine
 from mainstem.wire.record_batch import encode_batch
 
 READ_BYTES = 4 * MIB
-ROUNDS = 9
+ROUNDS = 41
 LARGE_LOG, SMALL_LOG = 0, 1
 
 

@@ -2,7 +2,8 @@
 cimport cython
 from mainstem.storage.log_state cimport LogState
 from mainstem.storage.pending_group cimport PendingGroup
-from mainstem.wire.native cimport crc32c_at, has_crc32c, i32_at, i64_at, put_i64, put_u32, u32_at
+from mainstem.wire.checksum cimport crc32c_at, has_crc32c
+from mainstem.wire.native cimport i32_at, i64_at, put_i64, put_u32, u32_at
 
 cdef int BATCH_HEADER_BYTES, _CHECKED_FROM, _UNUSUAL_MASK
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Sequence
 
-from crc32c import crc32c
-
 from mainstem.model.errors import (
     BatchTooLarge,
     CommitTooLarge,
@@ -49,6 +47,7 @@ from mainstem.storage.log_state import LogState
 from mainstem.storage.pending_group import PendingGroup
 from mainstem.storage.producers import NOT_STORED, Producer
 from mainstem.storage.retention import retention_class
+from mainstem.wire.checksum import crc32c
 from mainstem.wire.record_batch import (
     CRC_FROM,
     HEADER,

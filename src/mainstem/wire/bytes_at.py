@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 
-from crc32c import crc32c
+from mainstem.wire.checksum import crc32c
 
 Buffer = bytes | bytearray | memoryview
 

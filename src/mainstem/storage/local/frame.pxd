@@ -1,6 +1,7 @@
 # C types for frame.py.
 cimport cython
-from mainstem.wire.native cimport crc32c_at, has_crc32c, put_le32, put_le64
+from mainstem.wire.checksum cimport crc32c_at, has_crc32c
+from mainstem.wire.native cimport put_le32, put_le64
 
 cdef int _CRC_AT, _DATA_ENTRY_BYTES, _HEADER_BYTES
 

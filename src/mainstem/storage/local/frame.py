@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-from crc32c import crc32c
 
 from mainstem.model.errors import UnsupportedFormat
 from mainstem.storage.contract import Buffer
@@ -17,6 +16,7 @@ from mainstem.storage.entries import FLAG_CONTROL as FLAG_CONTROL
 from mainstem.storage.entries import FLAG_PRODUCER as FLAG_PRODUCER
 from mainstem.storage.entries import FLAG_TRANSACTIONAL as FLAG_TRANSACTIONAL
 from mainstem.storage.entries import StateItem as StateItem
+from mainstem.wire.checksum import crc32c
 
 try:
     import cython

@@ -1,6 +1,7 @@
 # C types for group.py.
 cimport cython
-from mainstem.wire.native cimport crc32c_at, has_crc32c, i64_at, u32_at
+from mainstem.wire.checksum cimport crc32c_at, has_crc32c
+from mainstem.wire.native cimport i64_at, u32_at
 
 cdef int _BATCH_CRC_FROM
 

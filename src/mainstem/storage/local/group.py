@@ -7,8 +7,6 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from mainstem.storage.local.frame import (
     COMMIT,
     DATA,
@@ -29,6 +27,7 @@ from mainstem.storage.local.frame import (
     decode_state_head,
     pad_to_sector,
 )
+from mainstem.wire.checksum import crc32c
 
 try:
     import cython

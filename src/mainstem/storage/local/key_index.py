@@ -12,11 +12,10 @@ from array import array
 from bisect import bisect_left
 from hashlib import blake2b
 
-from crc32c import crc32c
-
 from mainstem.model.errors import CorruptData
 from mainstem.storage.disk import DiskFile
 from mainstem.storage.local.frame import column_bytes, read_columns
+from mainstem.wire.checksum import crc32c
 
 KEY_HASH_BYTES = 8
 PAGE_BYTES = 4096

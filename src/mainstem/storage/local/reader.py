@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple, TypeAlias, TypeVar, cast
 
-from crc32c import crc32c
-
 from mainstem.model.errors import CorruptData, OffsetOutOfRange, UnknownLog
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import (
@@ -31,6 +29,7 @@ from mainstem.storage.local.tail import TailCache
 from mainstem.storage.log_state import LogState
 from mainstem.storage.record_search import NOT_FOUND, find_key, find_newest, find_time
 from mainstem.storage.runtime import Runtime
+from mainstem.wire.checksum import crc32c
 from mainstem.wire.record_batch import CRC_FROM
 
 STRETCHES_PER_READ_MAX = 4096

@@ -1,6 +1,6 @@
 # C types for run_blocks.py.
 cimport cython
-from mainstem.wire.native cimport bad_piece, has_crc32c
+from mainstem.wire.checksum cimport bad_piece, has_crc32c
 
 @cython.locals(block=Py_ssize_t, start="unsigned long long", at="unsigned long long")
 cpdef Py_ssize_t neighbours_end(

@@ -12,8 +12,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from mainstem.model.errors import CorruptData, UnsupportedFormat
 from mainstem.storage.disk import DiskFile
 from mainstem.storage.local.frame import (
@@ -25,6 +23,7 @@ from mainstem.storage.local.frame import (
     read_columns,
 )
 from mainstem.storage.local.key_index import lookup_key_table
+from mainstem.wire.checksum import crc32c
 
 RUN_MAGIC = b"MSRN"
 RUN_VERSION = 1

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 
-from crc32c import crc32c
-
 from mainstem.model.errors import InvalidBatch
 from mainstem.storage.contract import Buffer
 from mainstem.storage.disk import Disk
@@ -14,6 +12,7 @@ from mainstem.storage.local.key_index import TABLE_ENTRIES_MAX, KeyTableBuilder
 from mainstem.storage.local.merge_job import MergeJob, RunOutput
 from mainstem.storage.local.run_file import RunFacts
 from mainstem.storage.local.run_writer import AdoptedRun, RunWriter
+from mainstem.wire.checksum import crc32c
 from mainstem.wire.record_batch import CONTROL, batches_in, decode_keys, read_header
 
 

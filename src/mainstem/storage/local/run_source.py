@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from mainstem.model.errors import CorruptData, InvalidBatch
 from mainstem.storage.contract import Buffer
 from mainstem.storage.disk import Disk
 from mainstem.storage.local.merge_job import RunInput
 from mainstem.storage.local.run_file import RunIndex
+from mainstem.wire.checksum import crc32c
 from mainstem.wire.record_batch import batches_in, read_header
 
 CHUNK_BYTES = 4 << 20

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
-from crc32c import crc32c
 
 from mainstem.model.errors import CorruptData, UnsupportedFormat
 from mainstem.storage.disk import Disk, DiskFile
 from mainstem.storage.entries import StateItem
 from mainstem.storage.local.directories import TEMPORARY_SUFFIX
 from mainstem.storage.local.frame import column_bytes
+from mainstem.wire.checksum import crc32c
 
 STATE_MAGIC = b"MSST"
 STATE_VERSION = 1

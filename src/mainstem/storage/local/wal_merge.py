@@ -6,8 +6,6 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
-from crc32c import crc32c
-
 from mainstem.model.errors import CorruptData
 from mainstem.storage.contract import Buffer
 from mainstem.storage.disk import Disk
@@ -18,6 +16,7 @@ from mainstem.storage.local.run_writer import AdoptedRun
 from mainstem.storage.local.sealed_file import Producers, Reference, SealedFile, read_sealed_file
 from mainstem.storage.local.state_fold import FIRST_GROUP, StateFold
 from mainstem.storage.local.state_run import write_state_run
+from mainstem.wire.checksum import crc32c
 
 LARGE_BATCH_BYTES = 1 << 16
 """A batch of this size is read as well from where it is: sorting it would copy much and gain nothing."""

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from crc32c import crc32c
-
+from mainstem.wire.checksum import crc32c
 from mainstem.wire.compression import NONE, compress
 from mainstem.wire.record_batch.header import (
     COMPRESSION_MASK,

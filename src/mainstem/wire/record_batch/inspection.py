@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from crc32c import crc32c
-
 from mainstem.model.errors import CorruptBatch, InvalidBatch
+from mainstem.wire.checksum import crc32c
 from mainstem.wire.compression import LAST_CODEC
 from mainstem.wire.errors import (
     BatchTruncated,

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from crc32c import crc32c
-
 from mainstem.model.errors import CorruptData, InvalidBatch, UnsupportedFormat
 from mainstem.storage.disk import Disk, DiskFile
 from mainstem.storage.local.frame import (
@@ -42,6 +40,7 @@ from mainstem.storage.local.inspection.selection import Selection
 from mainstem.storage.local.inspection.wal_scan import WalScan
 from mainstem.storage.local.run_file import RunIndex
 from mainstem.storage.local.state_run import read_state_run
+from mainstem.wire.checksum import crc32c
 from mainstem.wire.record_batch import batches_in, place_batch
 
 IsAlive: TypeAlias = Callable[[int, int], bool]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from crc32c import crc32c
-
 from mainstem.model.errors import CorruptData, InvalidBatch, UnsupportedFormat
 from mainstem.storage.disk import Disk, DiskFile
 from mainstem.storage.local.frame import FILE_MAGIC, SECTOR_BYTES, decode_file_header
@@ -17,6 +15,7 @@ from mainstem.storage.local.inspection.survey import LiveRun
 from mainstem.storage.local.inspection.wal_scan import WalScan
 from mainstem.storage.local.key_index import table_bytes
 from mainstem.storage.local.run_file import TRAILER_BYTES, RunIndex
+from mainstem.wire.checksum import crc32c
 from mainstem.wire.record_batch import BatchHeader, batches_in, check_stored_batch
 
 
