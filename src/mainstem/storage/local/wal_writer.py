@@ -29,6 +29,8 @@ log_output = logging.getLogger("mainstem.storage")
 
 FILL_STRIDE_BYTES = 4 << 20
 """Spare files are synced in such steps: the commit lane's sync waits for what is queued at the disk before it."""
+LARGE_GROUPS_MAX = 64
+"""A full file of no more groups than these has large ones."""
 
 
 class WalWriter:
@@ -69,6 +71,8 @@ class WalWriter:
         self._failed = False
         self._guard = LaneGuard()
         self.spare_names = 0
+        self._groups_are_large = False
+        """Whether those of the last file were."""
         self.rolls_next = False
         """Whether the next group begins another file, though there is room in this one."""
         self.active = self._open_first()
@@ -108,15 +112,20 @@ class WalWriter:
         return wal_file, prepare
 
     def prepare_spares(self) -> None:
-        """Fill a file with zeros, off the commit lane, while fewer are in stock than wanted."""
+        """Fill a file with zeros, off the commit lane, while fewer are in stock than wanted.
+
+        While groups are large, room is only reserved: their syncs hardly notice that it was never written to, and zeros would be
+        as many bytes again at a disk that is busy.
+        """
         if self._preparing or self._failed or len(self._spares) >= self._settings.wal_spare_files:
             return
         self._preparing = True
         disk = self._disk
         path = self._spare_path()
+        reserves = self._groups_are_large
 
         def fill() -> None:
-            self._fill(disk.open(path, create=True))
+            self._fill(disk.open(path, create=True), reserves=reserves)
 
         def done(error: BaseException | None) -> None:
             self._preparing = False
@@ -132,13 +141,17 @@ class WalWriter:
         self.spare_names += 1
         return f"{self._directory}/spare-{self._next_generation:016x}-{self.spare_names}{WAL_SUFFIX}"
 
-    def _fill(self, file: DiskFile) -> None:
-        """Zeros behind what is there; a file that there is no room for is removed."""
+    def _fill(self, file: DiskFile, *, reserves: bool = False) -> None:
+        """Zeros behind what is there, or room for them; a file that there is no room for is removed."""
         size = self._settings.wal_file_bytes
         try:
-            for filled in range(file.size() // FILL_STRIDE_BYTES * FILL_STRIDE_BYTES, size, FILL_STRIDE_BYTES):
-                file.fill(min(filled + FILL_STRIDE_BYTES, size))
+            if reserves:
+                file.reserve(size)
                 file.sync()
+            else:
+                for filled in range(file.size() // FILL_STRIDE_BYTES * FILL_STRIDE_BYTES, size, FILL_STRIDE_BYTES):
+                    file.fill(min(filled + FILL_STRIDE_BYTES, size))
+                    file.sync()
         except OSError:
             file.close()
             self._disk.remove(file.path)
@@ -213,6 +226,8 @@ class WalWriter:
         if rolls and wal_file.last >= wal_file.first:
             self.rolls_next = False
             sealed = wal_file
+            groups = sealed.last + 1 - sealed.first
+            self._groups_are_large = sealed.end * LARGE_GROUPS_MAX >= groups * settings.wal_file_bytes
             wal_file, prepare = self._next_file()
             self.active = wal_file
             parts, size, data_offset = encode_group(group, wal_file.generation, sequence, self.proven, time_ms)
