@@ -28,6 +28,7 @@ from mainstem.server.pipeline_worker import PipelineWorker
 from mainstem.server.registry import REGISTERED, Services
 from mainstem.server.settings import Settings
 from mainstem.storage.contract import Budget
+from mainstem.storage.kept_memory import keep_memory
 from mainstem.transport.listener import Listener, ListenerLimits, PortTaken
 from mainstem.transport.receive_buffer import ChunkPool
 from mainstem.transport.session import OpenSession, Session, Wake
@@ -48,6 +49,9 @@ takes a quarter of a millisecond.
 
 HTTP = "http"
 COLLECTOR_THRESHOLDS = (100_000, 50, 50)
+KEPT_BYTES = 512 << 20
+KEPT_PIECE_BYTES = 32 << 20
+"""Requests are received into memory of their own, which the cache of the log's end holds for a while."""
 
 
 class StartRefused(Exception):
@@ -268,6 +272,7 @@ def run(settings: Settings, announce: Callable[[str], None], open_storage: OpenS
     # that die young and no cycles, so that looking seldom costs little memory and spares the loop its pauses.
     gc.freeze()
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
+    keep_memory(KEPT_BYTES, KEPT_PIECE_BYTES)
     _raise_file_limit()
 
     async def serve() -> int:

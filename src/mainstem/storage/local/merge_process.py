@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import IO
 
 from mainstem.storage.disk import LocalDisk
+from mainstem.storage.kept_memory import give_memory_back, keep_memory
 from mainstem.storage.local.merge import run_merge_job
 from mainstem.storage.local.merge_job import MergeOutcome, encode_outcome
 
@@ -30,6 +31,11 @@ NICENESS = 10
 CLOSE_SECONDS_MAX = 1.0
 GC_THRESHOLDS = (200_000, 20, 100)
 """A merge makes many objects and no cycles: looking for them often is wasted."""
+KEPT_BYTES = 1 << 30
+KEPT_PIECE_BYTES = 1 << 28
+"""Files are read whole: what one was read into, the next one takes."""
+IDLE_SECONDS = 5.0
+"""Until what was kept is given back."""
 _PR_SET_PDEATHSIG = 1
 _SIZE = struct.Struct("<I")
 
@@ -140,12 +146,26 @@ def read_message(stream: IO[bytes]) -> bytes | None:
     raise EOFError("the stream ends within a message")
 
 
-def serve(jobs: IO[bytes], outcomes: IO[bytes], work: Callable[[bytes], bytes]) -> None:
-    """Answer each job until there are no more."""
-    while (job := read_message(jobs)) is not None:
+def serve(
+    jobs: IO[bytes], outcomes: IO[bytes], work: Callable[[bytes], bytes], rest: Callable[[], None] = lambda: None
+) -> None:
+    """Answer each job until there are no more; rest before each."""
+    while True:
+        rest()
+        job = read_message(jobs)
+        if job is None:
+            return
         outcome = work(job)
         outcomes.write(_SIZE.pack(len(outcome)) + outcome)
         outcomes.flush()
+
+
+def give_back_when_idle() -> None:
+    """Give memory back if no job comes for a while."""
+    # Nothing is buffered meanwhile: the parent awaits an outcome before it sends the next job.
+    ready, _, _ = select.select([sys.stdin.fileno()], [], [], IDLE_SECONDS)
+    if not ready:
+        give_memory_back()
 
 
 def _end_with_parent() -> None:
@@ -169,10 +189,11 @@ def main() -> None:
     outcomes = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # so that nothing else can get between the answers
     disk = LocalDisk()
+    keep_memory(KEPT_BYTES, KEPT_PIECE_BYTES)
     gc.set_threshold(*GC_THRESHOLDS)
     gc.collect()
     gc.freeze()
-    serve(sys.stdin.buffer, outcomes, lambda job: run_merge_job(disk, job))
+    serve(sys.stdin.buffer, outcomes, lambda job: run_merge_job(disk, job), give_back_when_idle)
 
 
 if __name__ == "__main__":
