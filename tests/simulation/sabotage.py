@@ -13,10 +13,12 @@ def acknowledge_before_sync(world: World) -> None:
     world.disk.lies_about_sync = True
 
 
-def decode_group_without_commit(content: memoryview, position: int, generation: int, sequence: int) -> StoredGroup:
+def decode_group_without_commit(
+    content: memoryview, position: int, generation: int, sequence: int, *, by_heads: bool = False
+) -> StoredGroup:
     """A group that its COMMIT frame never closed is taken for what is there of it."""
     try:
-        return decode_group(content, position, generation, sequence)
+        return decode_group(content, position, generation, sequence, by_heads=by_heads)
     except BadGroup:
         found: list[Frame] = []
         at = position

@@ -141,3 +141,11 @@ cdef inline Py_ssize_t bad_piece(
 
 @cython.locals(view=Py_buffer, start="const unsigned char *", size=Py_ssize_t)
 cpdef unsigned int crc32c(data, unsigned int crc=*) except? 0
+
+cdef unsigned int _POLYNOMIAL
+
+@cython.locals(power=int)
+cpdef unsigned int joined_crc32c(unsigned int first, unsigned int second, unsigned long long second_bytes) except? 0
+
+@cython.locals(product="unsigned int")
+cdef unsigned int _product(unsigned int one, unsigned int other) except? 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 
 import crc32c as library
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstem.wire.checksum import STEPPED_BYTES_MAX, UNLOCKED_BYTES_MIN, crc32c
+from mainstem.wire.checksum import STEPPED_BYTES_MAX, UNLOCKED_BYTES_MIN, crc32c, joined_crc32c
 
 CONTENT = random.Random(32).randbytes(UNLOCKED_BYTES_MIN + 4096)
 
@@ -38,3 +39,25 @@ def test_a_sum_goes_on_where_another_ended(size: int) -> None:
 def test_what_is_not_bytes_is_refused() -> None:
     with pytest.raises(TypeError):
         crc32c("text")  # type: ignore[arg-type]
+
+
+@given(st.binary(max_size=70), st.integers(0, len(CONTENT)))
+def test_the_sum_of_two_pieces_follows_from_those_of_both(first: bytes, size: int) -> None:
+    second = CONTENT[:size]
+    assert joined_crc32c(crc32c(first), crc32c(second), size) == library.crc32c(first + second)
+
+
+@pytest.mark.parametrize("size", [1 << 20, (1 << 29) - 1, 1 << 29, (1 << 32) + 5])
+def test_pieces_of_any_size_can_be_joined(size: int) -> None:
+    # Of zeros, whose sum can be known without them: they are joined in halves.
+    @functools.cache
+    def zeros(count: int) -> int:
+        if count <= 1024:
+            return library.crc32c(bytes(count))
+        half = count // 2
+        return joined_crc32c(zeros(half), zeros(count - half), count - half)
+
+    before = library.crc32c(b"before")
+    assert joined_crc32c(before, zeros(size), size) == joined_crc32c(
+        joined_crc32c(before, zeros(size - 7), size - 7), zeros(7), 7
+    )

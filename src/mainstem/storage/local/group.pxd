@@ -9,7 +9,7 @@ cdef int _BATCH_CRC_FROM
     data="const unsigned char[::1]", bases="const long long[::1]", sizes="const unsigned int[::1]", crcs="const unsigned int[::1]",
     position=Py_ssize_t, index=Py_ssize_t, size=Py_ssize_t,
 )
-cpdef check_batches(content, frame, head)
+cpdef check_batches(content, frame, head, bint by_heads)
 
 @cython.locals(start="const unsigned char *")
 cdef bint _begins(const unsigned char[::1] data, Py_ssize_t at, long long base, Py_ssize_t size, unsigned int crc) except -1

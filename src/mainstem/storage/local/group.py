@@ -69,8 +69,8 @@ class StoredGroup(NamedTuple):
     frames: list[Frame]
 
 
-def check_batches(content: memoryview, frame: Frame, head: DataHead) -> None:
-    """Every batch must be what the head says: base offset, size, magic and checksum."""
+def check_batches(content: memoryview, frame: Frame, head: DataHead, by_heads: bool) -> None:
+    """Every batch must be what the head says: base offset, size, magic and checksum; by heads, only say so."""
     position = frame.body_position
     bases, sizes, crcs = head.bases, head.sizes, head.crcs
     if sum(sizes) != frame.body_bytes or position + frame.body_bytes > len(content):
@@ -82,7 +82,7 @@ def check_batches(content: memoryview, frame: Frame, head: DataHead) -> None:
             raise BadGroup(position, "batch is too short", (head.logs[index],))
         if not _begins(data, position, bases[index], size, crcs[index]):
             raise BadGroup(position, "batch header does not match", (head.logs[index],))
-        if _checksum(data, position + _BATCH_CRC_FROM, size - _BATCH_CRC_FROM) != crcs[index]:
+        if not by_heads and _checksum(data, position + _BATCH_CRC_FROM, size - _BATCH_CRC_FROM) != crcs[index]:
             raise BadGroup(position, "batch checksum does not match", (head.logs[index],))
         position += size
 
@@ -107,8 +107,13 @@ def _checksum(data: memoryview, at: int, size: int) -> int:
     return crc32c(data[at : at + size])
 
 
-def decode_group(content: memoryview, position: int, generation: int, sequence: int) -> StoredGroup:
-    """The group with this number at this position of a file's content; raises BadGroup."""
+def decode_group(
+    content: memoryview, position: int, generation: int, sequence: int, *, by_heads: bool = False
+) -> StoredGroup:
+    """The group with this number at this position of a file's content; raises BadGroup.
+
+    By heads, only those of its batches need to be there and are checked.
+    """
     frames: list[Frame] = []
     data: DataHead | None = None
     refs: RefHead | None = None
@@ -128,7 +133,7 @@ def decode_group(content: memoryview, position: int, generation: int, sequence: 
             if frame.kind == DATA:
                 data = decode_data_head(frame.head)
                 logs = tuple(sorted(set(data.logs)))
-                check_batches(content, frame, data)
+                check_batches(content, frame, data, by_heads)
                 data_position = frame.body_position
             elif frame.kind == REF:
                 refs = decode_ref_head(frame.head)

@@ -1,6 +1,7 @@
 """A merge job, from its encoded form to its encoded outcome.
 
-Every byte is checked before it is copied, and an outcome either counts whole or leaves nothing behind.
+Every byte is checked before it is copied, and every head before a file is adopted. An outcome either counts whole or leaves
+nothing behind.
 """
 
 from __future__ import annotations

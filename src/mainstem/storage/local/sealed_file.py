@@ -1,11 +1,11 @@
-"""A sealed file of the write-ahead log as a merge sees it: read whole, checked whole, its live batches found by log."""
+"""A sealed file of the write-ahead log as a merge sees it: read and checked whole, or by heads; its live batches found by log."""
 
 from __future__ import annotations
 
 import struct
 from array import array
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import accumulate, chain
 from operator import itemgetter
 from typing import NamedTuple
@@ -22,9 +22,11 @@ from mainstem.storage.local.frame import (
     decode_file_header,
 )
 from mainstem.storage.local.group import BadGroup, decode_group
+from mainstem.storage.local.group_heads import read_heads
 from mainstem.storage.local.merge_job import WalInput
 from mainstem.storage.producers import RECENT_BATCHES_MAX, Producer
-from mainstem.wire.record_batch import PRODUCER_ID_AT, place_batch
+from mainstem.wire.checksum import crc32c, joined_crc32c
+from mainstem.wire.record_batch import CRC_AT, CRC_FROM, PRODUCER_ID_AT, place_batch
 
 _producer_id = struct.Struct(">q")
 _producer_fields = struct.Struct(">qhi")
@@ -132,6 +134,15 @@ class SealedFile:
         position = self.positions[index]
         return self.content[position : position + self.sizes[index]]
 
+    def checksum(self, indices: Iterable[int]) -> int:
+        """Of batches that lie one behind the other, out of their heads alone: each says what the rest of it sums up to."""
+        crc = 0
+        for index in indices:
+            position = self.positions[index]
+            head = self.content[position : position + CRC_FROM]
+            crc = joined_crc32c(crc32c(head, crc), int.from_bytes(head[CRC_AT:], "big"), self.sizes[index] - CRC_FROM)
+        return crc
+
     def resolve(self, reference: Reference) -> bytearray:
         """The batch behind a reference, at its place in the referring log."""
         batch = bytearray(self.batch(reference.source))
@@ -182,12 +193,26 @@ class SealedFile:
 
 def read_sealed_file(disk: Disk, wal_input: WalInput) -> SealedFile:
     """Read a file and check every group in it. Raises CorruptData."""
-    path = wal_input.path
-    file = disk.open(path, writable=False)
+    file = disk.open(wal_input.path, writable=False)
     try:
         content = memoryview(file.read(wal_input.end, 0))
     finally:
         file.close()
+    return _decode(wal_input, content, by_heads=False)
+
+
+def read_sealed_heads(disk: Disk, wal_input: WalInput) -> SealedFile:
+    """Read of a file what says what is in it, and check that. What its batches hold is not read. Raises CorruptData."""
+    file = disk.open(wal_input.path, writable=False)
+    try:
+        content = read_heads(file, wal_input.end)
+    finally:
+        file.close()
+    return _decode(wal_input, content, by_heads=True)
+
+
+def _decode(wal_input: WalInput, content: memoryview, *, by_heads: bool) -> SealedFile:
+    path = wal_input.path
     header = decode_file_header(bytes(content[:SECTOR_BYTES]), path)
     if header is None or header.generation != wal_input.generation or header.first != wal_input.first:
         raise CorruptData(path, 0, "header of the file is not what it must be")
@@ -195,7 +220,7 @@ def read_sealed_file(disk: Disk, wal_input: WalInput) -> SealedFile:
     position = SECTOR_BYTES
     for sequence in range(wal_input.first, wal_input.last + 1):
         try:
-            group = decode_group(content, position, wal_input.generation, sequence)
+            group = decode_group(content, position, wal_input.generation, sequence, by_heads=by_heads)
         except BadGroup as error:
             raise CorruptData(path, error.position, error.what, error.logs) from error
         if group.data is not None:

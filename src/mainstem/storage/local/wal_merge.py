@@ -10,10 +10,10 @@ from mainstem.model.errors import CorruptData
 from mainstem.storage.contract import Buffer
 from mainstem.storage.disk import Disk
 from mainstem.storage.local.key_index import TABLE_ENTRIES_MAX, KeyTableBuilder
-from mainstem.storage.local.merge_job import MergeJob, MergeOutcome
+from mainstem.storage.local.merge_job import MergeJob, MergeOutcome, WalInput
 from mainstem.storage.local.run_series import BlockPacker, RunSeries, collect_keys
 from mainstem.storage.local.run_writer import AdoptedRun
-from mainstem.storage.local.sealed_file import Producers, Reference, SealedFile, read_sealed_file
+from mainstem.storage.local.sealed_file import Producers, Reference, SealedFile, read_sealed_file, read_sealed_heads
 from mainstem.storage.local.state_fold import FIRST_GROUP, StateFold
 from mainstem.storage.local.state_run import write_state_run
 from mainstem.wire.checksum import crc32c
@@ -29,19 +29,17 @@ def merge_wal(disk: Disk, job: MergeJob) -> MergeOutcome:
     series = RunSeries(disk, job)
     fold = StateFold()
     producers: Producers = {}
-    deleted = frozenset(job.deleted)
     state_run: str | None = None
     try:
         # Files between two adopted ones are merged among themselves, so that for every log the runs of one job follow each other.
         segment: list[SealedFile] = []
         for wal_input in job.wal:
-            sealed = read_sealed_file(disk, wal_input)
+            sealed, is_adopted = _read(disk, wal_input, job)
             if job.state_directory is not None:
                 fold.take(sealed.state)
                 sealed.fold_producers(producers)
                 sealed.state = []
-            sealed.sort(deleted, job.starts)
-            if job.adopt and _is_adoptable(sealed, job):
+            if is_adopted:
                 _write_segment(segment, job, series)
                 segment = []
                 _index_adopted(sealed, job, series)
@@ -59,6 +57,21 @@ def merge_wal(disk: Disk, job: MergeJob) -> MergeOutcome:
         series.discard()
         raise
     return MergeOutcome(runs=runs, state_run=state_run)
+
+
+def _read(disk: Disk, wal_input: WalInput, job: MergeJob) -> tuple[SealedFile, bool]:
+    """A file, sorted, and whether it is adopted. If it is, or if nothing in it is alive, its heads are enough."""
+    groups = wal_input.last + 1 - wal_input.first
+    if job.adopt and wal_input.end >= groups * LARGE_BATCH_BYTES:
+        sealed = read_sealed_heads(disk, wal_input)
+        sealed.sort(job.deleted, job.starts)
+        if not sealed.by_log and not sealed.references:
+            return sealed, False
+        if sealed.by_log.keys().isdisjoint(job.key_indexed) and _is_adoptable(sealed, job):
+            return sealed, True
+    sealed = read_sealed_file(disk, wal_input)
+    sealed.sort(job.deleted, job.starts)
+    return sealed, job.adopt and _is_adoptable(sealed, job)
 
 
 def _is_adoptable(sealed: SealedFile, job: MergeJob) -> bool:
@@ -105,11 +118,11 @@ def _index_adopted_log(
             time = max(time, times[index])
             stop += 1
         last = indices[stop - 1]
-        data = sealed.content[position:end]
         next_ = bases[last] + sealed.counts[last]
-        columns.add_block(bases[indices[at]], next_, time, position, len(data), crc32c(data), stop - at)
+        crc = sealed.checksum(indices[at:stop])
+        columns.add_block(bases[indices[at]], next_, time, position, end - position, crc, stop - at)
         if table is not None:
-            collect_keys(table, data)
+            collect_keys(table, sealed.content[position:end])
             if len(table) >= TABLE_ENTRIES_MAX:
                 adopted.add_key_table(log, table)
                 table = KeyTableBuilder()
