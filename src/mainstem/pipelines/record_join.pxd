@@ -28,6 +28,10 @@ cdef extern from *:
     Py_ssize_t put_number(unsigned char *data, Py_ssize_t at, long long number) noexcept
     Py_ssize_t put_piece(unsigned char *data, Py_ssize_t at, const unsigned char *piece, long long start, long long size) noexcept
 
+cdef extern from "Python.h":
+    # bytearray() would write zeros first
+    bytearray unwritten "PyByteArray_FromStringAndSize" (const char *content, Py_ssize_t size)
+
 cdef inline const unsigned char *start_of(const unsigned char[::1] content) except NULL:
     return &content[0] if len(content) else <const unsigned char *>b""
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 if not cython.compiled:
     # C functions of record_join.pxd
     number_size: Any = None
-    put_number = put_piece = start_of = number_size
+    put_number = put_piece = start_of = unwritten = number_size
 
 AVAILABLE = bool(cython.compiled)
 NO_HEADERS_BYTES = 1
@@ -64,7 +64,7 @@ def join_records(
         size += tail_bounds[row + 1] - tail_bounds[row] if has_tails else NO_HEADERS_BYTES
         at += number_size(size) + size
     bounds[rows] = at
-    out = bytearray(at)
+    out: bytearray = unwritten(cython.NULL, at)
     data = out
     key_data, value_data, tail_data = start_of(keys), start_of(values), start_of(tails)
     for row in range(rows):

@@ -28,6 +28,7 @@ from mainstem.pipelines.queue_settling import VERDICT, Verdicts, explained, verd
 from mainstem.pipelines.sink_columns import check_columns
 from mainstem.pipelines.spark_version import check_spark_version
 from mainstem.pipelines.task_identity import batch_of
+from mainstem.pipelines.task_memory import task_memory
 from mainstem.sdk.acquisitions import Verdict
 from mainstem.sdk.stages import (
     StageEnd,
@@ -191,7 +192,7 @@ def _stage(
     attempt = f"{context.attemptNumber()}-{uuid.uuid4().hex[:16]}"
     key = StageKey(query, told.sink, batch, task, attempt)
     # Questions about topics are asked while batches are on their way: each on a connection of its own.
-    with told_plainly(), told.options.client() as asking, told.options.client() as writing:
+    with told_plainly(), task_memory(), told.options.client() as asking, told.options.client() as writing:
         writer = StageWriter(writing, key, timeout_s=told.options.timeout_s)
         rows = StagedRows(asking, writer, told.topic, told.compression, task)
         verdicts = Verdicts()

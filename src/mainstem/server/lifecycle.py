@@ -21,6 +21,7 @@ from pathlib import Path
 from mainstem import compiled
 from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
+from mainstem.kept_memory import keep_memory
 from mainstem.model.errors import MainstemError
 from mainstem.server.local_storage import LocalStorage, OpenStorage, Storage
 from mainstem.server.operations import Condition, ServerOperations
@@ -28,7 +29,6 @@ from mainstem.server.pipeline_worker import PipelineWorker
 from mainstem.server.registry import REGISTERED, Services
 from mainstem.server.settings import Settings
 from mainstem.storage.contract import Budget
-from mainstem.storage.kept_memory import keep_memory
 from mainstem.transport.listener import Listener, ListenerLimits, PortTaken
 from mainstem.transport.receive_buffer import ChunkPool
 from mainstem.transport.session import OpenSession, Session, Wake

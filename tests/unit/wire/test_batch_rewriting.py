@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mainstem.model.errors import CorruptBatch
 from mainstem.wire import record_batch as rb
 from mainstem.wire.errors import BatchTruncated, InvalidMarker
 from tests.unit.wire.record_strategies import CODECS, record_lists
@@ -57,6 +58,28 @@ def test_log_append_time(records: list[rb.Record], codec: int, now: int) -> None
     assert header.is_log_append_time
     assert (header.max_timestamp, header.producer_id, header.compression) == (now, 5, codec)
     assert rb.decode_records(batch) == [r._replace(timestamp_ms=now) for r in records]
+
+
+@given(record_lists(), CODECS, st.integers(0, 1 << 40), st.integers(0, 1 << 14), st.integers(0, (1 << 31) - 1))
+def test_joining_a_transaction(records: list[rb.Record], codec: int, producer: int, epoch: int, sequence: int) -> None:
+    batch = rb.encode_batch(records, compression=codec)
+    rb.join_transaction(batch, producer, epoch, sequence)
+    header = rb.check_stored_batch(batch)
+    assert header.is_transactional
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (producer, epoch, sequence)
+    assert header.compression == codec
+    assert rb.decode_records(batch) == records
+
+
+@given(record_lists(), st.data())
+def test_joining_a_transaction_does_not_make_good_what_was_damaged(
+    records: list[rb.Record], data: st.DataObject
+) -> None:
+    batch = rb.encode_batch(records)
+    batch[data.draw(st.integers(rb.HEADER_BYTES, len(batch) - 1))] ^= data.draw(st.integers(1, 255))
+    rb.join_transaction(batch, 1, 0, 0)
+    with pytest.raises(CorruptBatch):
+        rb.check_stored_batch(batch)
 
 
 def test_log_append_time_needs_a_header() -> None:

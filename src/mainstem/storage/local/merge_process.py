@@ -22,8 +22,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import IO
 
+from mainstem.kept_memory import give_memory_back, keep_memory
 from mainstem.storage.disk import LocalDisk
-from mainstem.storage.kept_memory import give_memory_back, keep_memory
 from mainstem.storage.local.merge import run_merge_job
 from mainstem.storage.local.merge_job import MergeOutcome, encode_outcome
 

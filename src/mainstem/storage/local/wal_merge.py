@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -75,9 +76,7 @@ def _read(disk: Disk, wal_input: WalInput, job: MergeJob) -> tuple[SealedFile, b
 
 
 def _is_adoptable(sealed: SealedFile, job: MergeJob) -> bool:
-    if sealed.references or len({job.classes.get(log, 0) for log in sealed.by_log}) != 1:
-        return False
-    if max(sealed.sizes) < LARGE_BATCH_BYTES:
+    if sealed.references or not sealed.by_log or max(sealed.sizes) < LARGE_BATCH_BYTES:
         return False
     sizes = sealed.live_sizes()
     alive = sum(sizes)
@@ -85,10 +84,17 @@ def _is_adoptable(sealed: SealedFile, job: MergeJob) -> bool:
     return large >= job.adopt_share * alive and alive >= ADOPT_LIVE_SHARE_MIN * sealed.input.end
 
 
+def _main_class(sealed: SealedFile, job: MergeJob) -> int:
+    """The retention class of most of what is alive. When the rest has died, and is more than that, the run is rewritten."""
+    sizes: Counter[int] = Counter()
+    for log, indices in sealed.by_log.items():
+        sizes[job.classes.get(log, 0)] += sum(sealed.sizes[index] for index in indices)
+    return sizes.most_common(1)[0][0]
+
+
 def _index_adopted(sealed: SealedFile, job: MergeJob, series: RunSeries) -> None:
     wal_input = sealed.input
-    retention_class = job.classes.get(next(iter(sealed.by_log)), 0)
-    adopted = series.adopt(wal_input.path, wal_input.generation, wal_input.end, retention_class)
+    adopted = series.adopt(wal_input.path, wal_input.generation, wal_input.end, _main_class(sealed, job))
     key_indexed = frozenset(job.key_indexed)
     for log in sorted(sealed.by_log):
         _check_ascending(wal_input.path, log, *_offsets(sealed, sealed.by_log[log]))

@@ -7,6 +7,7 @@ log-append time, another compression, key compaction, and joining a transaction 
 import struct
 from collections.abc import Callable, Container
 
+from mainstem.wire.checksum import crc32c, joined_crc32c
 from mainstem.wire.compression import DECOMPRESSED_BYTES_MAX
 from mainstem.wire.errors import BatchTruncated, MalformedBytes, MalformedRecords
 from mainstem.wire.record_batch.encoding import assemble_batch, seal_batch
@@ -14,6 +15,8 @@ from mainstem.wire.record_batch.header import (
     ATTRIBUTES_AT,
     BASE_OFFSET_AT,
     COMPRESSION_MASK,
+    CRC_AT,
+    CRC_FROM,
     DELETE_HORIZON,
     HEADER_BYTES,
     LEADER_EPOCH_AT,
@@ -68,11 +71,18 @@ def stamp_log_append_time(batch: bytearray | memoryview, timestamp_ms: int) -> N
 
 
 def join_transaction(batch: bytearray | memoryview, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-    """Makes the one batch in the buffer a part of this producer's transaction."""
-    attributes: int = _INT16.unpack_from(batch, ATTRIBUTES_AT)[0]
-    _INT16.pack_into(batch, ATTRIBUTES_AT, attributes | TRANSACTIONAL)
-    _PRODUCER.pack_into(batch, PRODUCER_ID_AT, producer_id, producer_epoch, base_sequence)
-    seal_batch(batch)
+    """Makes the one batch in the buffer a part of this producer's transaction.
+
+    The new checksum follows from the old one and the header: the records are not summed, and if they were wrong, they still are.
+    """
+    with memoryview(batch) as view, view[CRC_FROM:HEADER_BYTES] as covered:
+        records_bytes = len(view) - HEADER_BYTES
+        crc = int.from_bytes(view[CRC_AT:CRC_FROM], "big")
+        records_crc = joined_crc32c(crc32c(covered), crc, records_bytes)
+        attributes: int = _INT16.unpack_from(view, ATTRIBUTES_AT)[0]
+        _INT16.pack_into(view, ATTRIBUTES_AT, attributes | TRANSACTIONAL)
+        _PRODUCER.pack_into(view, PRODUCER_ID_AT, producer_id, producer_epoch, base_sequence)
+        view[CRC_AT:CRC_FROM] = joined_crc32c(crc32c(covered), records_crc, records_bytes).to_bytes(4, "big")
 
 
 def rewrite_batch(

@@ -185,12 +185,27 @@ def test_files_around_an_adopted_one_do_not_mix(space: Workspace) -> None:
     assert space.content(outcome.runs) == space.wal.expected
 
 
-@pytest.mark.parametrize("reason", ["reference", "classes", "small", "dead", "forbidden"])
+def test_a_run_that_was_adopted_is_of_the_class_of_most_of_it(space: Workspace) -> None:
+    large(space, 1)
+    large(space, 2, 3)
+    large(space, 3)
+    space.wal.end_group()
+    wal = space.wal.end_file()
+    (output,) = space.done(space.wal_job(classes={2: 7, 3: 5})).runs
+    assert (output.adopted, output.retention_class) == (wal.generation, 7)
+    assert space.content([output]) == space.wal.expected
+    # What is left of it when most has died is rewritten, each class into a run of its own.
+    outcome = space.done(space.runs_job([output], deleted=[2], classes={2: 7, 3: 5}))
+    assert [(run.adopted, run.retention_class) for run in outcome.runs] == [(None, 0), (None, 5)]
+    assert space.content(outcome.runs) == {log: space.wal.expected[log] for log in (1, 3)}
+
+
+@pytest.mark.parametrize("reason", ["reference", "small", "dead", "forbidden"])
 def test_not_adopted(space: Workspace, reason: str) -> None:
     large(space, 1)
     if reason == "reference":
         space.wal.refer(2, 0)
-    if reason in ("classes", "dead"):
+    if reason == "dead":
         large(space, 2, 2)
     if reason == "small":
         for _ in range(300):
@@ -198,8 +213,7 @@ def test_not_adopted(space: Workspace, reason: str) -> None:
     space.wal.end_group()
     space.wal.end_file()
     deleted = [2] if reason == "dead" else []
-    classes = {2: 1} if reason == "classes" else {}
-    outcome = space.done(space.wal_job(deleted=deleted, classes=classes, adopt=reason != "forbidden"))
+    outcome = space.done(space.wal_job(deleted=deleted, adopt=reason != "forbidden"))
     assert all(output.adopted is None for output in outcome.runs)
     expected = {log: batches for log, batches in space.wal.expected.items() if log not in deleted}
     assert space.content(outcome.runs) == expected

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reaso
 
 FAULTS = """
 import resource, sys
-from mainstem.storage.kept_memory import keep_memory
+from mainstem.kept_memory import keep_memory
 if sys.argv[1] == "kept":
     keep_memory(1 << 28, 1 << 27)
 for turn in range(3):
@@ -22,7 +22,7 @@ for turn in range(3):
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 RESIDENT = """
-from mainstem.storage.kept_memory import give_memory_back, keep_memory
+from mainstem.kept_memory import give_memory_back, keep_memory
 def resident():
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmRSS"))
 keep_memory(1 << 28, 1 << 27)
