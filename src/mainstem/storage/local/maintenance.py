@@ -80,10 +80,9 @@ class Maintenance:
         dead = yield from merges.most_dead_run()
         if dead is not None:
             return (yield from merges.rewrite(dead, report))
-        tier = merges.crowded_tier()
-        if tier is not None:
-            inputs = yield from merges.convex(tier)
-            return (yield from merges.merge_runs(inputs, tier[0].index.tier + 1, {}, [], report))
+        crowded = yield from merges.crowded_tier()
+        if crowded is not None:
+            return (yield from merges.merge_runs(crowded.runs, crowded.tier + 1, {}, [], report))
         compaction = self._compactions.due()
         if compaction is not None:
             return (yield from self._compactions.compact(*compaction, report))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mainstem.model.errors import CorruptData
 from mainstem.storage import engine_scopes as scopes
@@ -41,12 +41,21 @@ SLOTS_PER_TURN = 5_000
 STATE_RUNS_MAX = 8
 TIER_MAX = 2
 RUN_IDS_PER_JOB = 4096
+CROWDED_SHARE_MIN = 0.5
+"""What runs of a crowded tier must be of all that would have to be merged with them."""
 REUSED_SHARE_MIN = 0.5
 """Of a file of the write-ahead log; a smaller one costs as much to fill up as a new one."""
 RETRY_SECONDS_MIN = 0.5
 RETRY_SECONDS_MAX = 60.0
 
 log_output = logging.getLogger("mainstem.storage")
+
+
+class Crowd(NamedTuple):
+    """Runs that shall become fewer, of the next tier."""
+
+    tier: int
+    runs: list[RunFile]
 
 
 class Merges:
@@ -265,11 +274,22 @@ class Merges:
             return True
         return (yield from self.merge_runs([run], run.index.tier, {}, [], report))
 
-    def crowded_tier(self) -> list[RunFile] | None:
-        """The oldest runs of a size class that has too many."""
+    def crowded_tier(self) -> Steps[Crowd | None]:
+        """The oldest runs of a size class that has too many, with all that must be merged with them.
+
+        Runs that lie among large ones stay as they are: to have a few less of them, what is large would be copied each time.
+        """
+        while (tier := self._oldest_of_a_tier()) is not None:
+            inputs = yield from self.convex(tier)
+            if sum(run.bytes for run in tier) >= CROWDED_SHARE_MIN * sum(run.bytes for run in inputs):
+                return Crowd(tier[0].index.tier, inputs)
+            tier[0].stays = True
+        return None
+
+    def _oldest_of_a_tier(self) -> list[RunFile] | None:
         tiers: dict[tuple[int, int], list[RunFile]] = {}
         for run in self._engine.files.runs.values():
-            if run.adopted is None and run.index.tier < TIER_MAX:
+            if run.adopted is None and run.index.tier < TIER_MAX and not run.stays:
                 tiers.setdefault((run.index.retention_class, run.index.tier), []).append(run)
         for runs in tiers.values():
             if len(runs) >= self._engine.settings.tier_runs_max:

@@ -68,7 +68,7 @@ class WalFile(StoredFile):
 class RunFile(StoredFile):
     """A live run with its index."""
 
-    __slots__ = ("adopted", "ages", "bytes", "checked", "dead_bytes", "directory", "index")
+    __slots__ = ("adopted", "ages", "bytes", "checked", "dead_bytes", "directory", "index", "stays")
 
     def __init__(
         self, file: DiskFile, index: RunIndex, directory: str, adopted: int | None, ages: tuple[int, int]
@@ -83,3 +83,5 @@ class RunFile(StoredFile):
         self.dead_bytes = 0
         self.checked = 0
         """Of which count of trims `dead_bytes` speaks."""
+        self.stays = False
+        """Whether it is left alone in its tier, because it lies among large runs."""
