@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.report import Figure
 from benchmarks.spark.discarding import DiscardingSource
 
-RUNS = 3
+RUNS = 7
 WANTED = 0.5
 PARTITIONS = 4
 
