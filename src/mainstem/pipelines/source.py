@@ -16,6 +16,7 @@ from mainstem.pipelines.offset_range import OffsetRange, split_ranges
 from mainstem.pipelines.source_options import START_OF_BATCHES, SourceOptions
 from mainstem.pipelines.spark_version import check_spark_version
 from mainstem.pipelines.starting_point import resolve
+from mainstem.pipelines.task_memory import task_memory
 from mainstem.pipelines.value_formats.choosing import chosen_format
 from mainstem.sdk.client import Client
 from mainstem.sdk.operations import EARLIEST, LATEST, TopicPartition
@@ -49,7 +50,7 @@ class TopicScan:
     def read(self, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
         """Runs in a task, on an executor."""
         arrow_schema = to_arrow_schema(self.schema, timezone="UTC")
-        with told_plainly(), self.options.client() as client:
+        with told_plainly(), task_memory(), self.options.client() as client:
             reader = LogReader(
                 client,
                 with_headers="headers" in self.schema.fieldNames(),

@@ -9,7 +9,6 @@ cdef extern from *:
     #include <stdint.h>
     #include <string.h>
     #if defined(__GNUC__) && defined(__x86_64__)
-    #include <immintrin.h>
     #define FOLDED_BYTES_MIN 512
 
     __attribute__((target("sse4.2")))
@@ -23,6 +22,8 @@ cdef extern from *:
         return (uint32_t)crc;
     }
 
+    #if __GNUC__ >= 8 || __clang_major__ >= 7
+    #include <immintrin.h>
     /* What stands before n more bits counts as much as its product with x^n modulo the polynomial. So all that was read is kept as
        a few lanes of 128 bits, each multiplied past what was read since. The factors are x^(n + 32) and x^(n - 32) with their bits
        reversed, for n bits from one use of a lane to the next. */
@@ -35,7 +36,8 @@ cdef extern from *:
         const __m512i by_2048 = _mm512_broadcast_i32x4(_mm_set_epi64x(0xB9E02B86, 0xDCB17AA4));
         const __m512i by_512 = _mm512_broadcast_i32x4(_mm_set_epi64x(0x9E4ADDF8, 0x740EEF02));
         const __m128i by_128 = _mm_set_epi64x(0x14CD00BD6, 0xF20C0DFE);
-        __m512i a = _mm512_xor_si512(LANES(data), _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)state)));
+        __m512i a = _mm512_xor_si512(
+            LANES(data), _mm512_inserti32x4(_mm512_setzero_si512(), _mm_cvtsi32_si128((int)state), 0));
         __m512i b = LANES(data + 64), c = LANES(data + 128), d = LANES(data + 192);
         __m128i lane[4], last;
         for (data += 256, size -= 256; size >= 256; data += 256, size -= 256) {
@@ -59,6 +61,10 @@ cdef extern from *:
     static inline int folds(void) {
         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq");
     }
+    #else
+    #define crc32c_fold crc32c_step
+    static inline int folds(void) { return 0; }
+    #endif
     static inline int has_crc32c(void) { return __builtin_cpu_supports("sse4.2") != 0; }
     static inline uint32_t crc32c_more(uint32_t crc, const unsigned char *data, Py_ssize_t size) {
         return ~(size >= FOLDED_BYTES_MIN && folds() ? crc32c_fold : crc32c_step)(~crc, data, size);
