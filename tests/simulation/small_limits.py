@@ -28,6 +28,7 @@ LIMITS: list[tuple[ModuleType, str, int]] = [
     (compactions, "CHECK_MS", 20),
     (file_set, "VIEWS_MAX", 2),
     (group_encoding, "JOINED_BYTES_MAX", 200),
+    (group_heads, "BATCH_BYTES_MIN", 150),
     (group_heads, "LOOK_BYTES", 64),
     (key_index, "TABLE_ENTRIES_MAX", 8),
     (merges, "LOGS_PER_TURN", 2),

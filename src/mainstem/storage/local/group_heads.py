@@ -23,11 +23,16 @@ from mainstem.wire.record_batch import HEADER_BYTES
 
 LOOK_BYTES = 2048
 """Read at a time: a frame, and most often its head."""
+BATCH_BYTES_MIN = 1 << 14
+"""Batches of a group must be of this size, on average; smaller ones are read sooner with all that is between their heads."""
 _kind_and_sizes = struct.Struct("<2xBxxxxxII").unpack_from
 
 
-def read_heads(file: DiskFile, end: int) -> memoryview:
-    """Memory for a file up to `end`, with its frames and the heads of its batches. What follows damage may be missing."""
+def read_heads(file: DiskFile, end: int) -> memoryview | None:
+    """Memory for a file up to `end`, with its frames and the heads of its batches; None where batches are small.
+
+    What follows damage may be missing.
+    """
     content = memoryview(mmap.mmap(-1, end, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 
     def look(start: int, stop: int) -> None:
@@ -49,6 +54,8 @@ def read_heads(file: DiskFile, end: int) -> memoryview:
                 sizes = decode_data_head(content[head:body]).sizes
             except BadFrame:
                 break
+            if body_bytes < len(sizes) * BATCH_BYTES_MIN:
+                return None
             position = body
             for size in sizes:
                 look(position, position + HEADER_BYTES)

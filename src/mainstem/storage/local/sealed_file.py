@@ -201,14 +201,14 @@ def read_sealed_file(disk: Disk, wal_input: WalInput) -> SealedFile:
     return _decode(wal_input, content, by_heads=False)
 
 
-def read_sealed_heads(disk: Disk, wal_input: WalInput) -> SealedFile:
-    """Read of a file what says what is in it, and check that. What its batches hold is not read. Raises CorruptData."""
+def read_sealed_heads(disk: Disk, wal_input: WalInput) -> SealedFile | None:
+    """Read of a file of large batches what says what is in it, and check that; not what they hold. Raises CorruptData."""
     file = disk.open(wal_input.path, writable=False)
     try:
         content = read_heads(file, wal_input.end)
     finally:
         file.close()
-    return _decode(wal_input, content, by_heads=True)
+    return None if content is None else _decode(wal_input, content, by_heads=True)
 
 
 def _decode(wal_input: WalInput, content: memoryview, *, by_heads: bool) -> SealedFile:

@@ -63,13 +63,15 @@ def merge_wal(disk: Disk, job: MergeJob) -> MergeOutcome:
 def _read(disk: Disk, wal_input: WalInput, job: MergeJob) -> tuple[SealedFile, bool]:
     """A file, sorted, and whether it is adopted. If it is, or if nothing in it is alive, its heads are enough."""
     groups = wal_input.last + 1 - wal_input.first
+    heads: SealedFile | None = None
     if job.adopt and wal_input.end >= groups * LARGE_BATCH_BYTES:
-        sealed = read_sealed_heads(disk, wal_input)
-        sealed.sort(job.deleted, job.starts)
-        if not sealed.by_log and not sealed.references:
-            return sealed, False
-        if sealed.by_log.keys().isdisjoint(job.key_indexed) and _is_adoptable(sealed, job):
-            return sealed, True
+        heads = read_sealed_heads(disk, wal_input)
+    if heads is not None:
+        heads.sort(job.deleted, job.starts)
+        if not heads.by_log and not heads.references:
+            return heads, False
+        if heads.by_log.keys().isdisjoint(job.key_indexed) and _is_adoptable(heads, job):
+            return heads, True
     sealed = read_sealed_file(disk, wal_input)
     sealed.sort(job.deleted, job.starts)
     return sealed, job.adopt and _is_adoptable(sealed, job)

@@ -10,6 +10,7 @@ import pytest
 from mainstem.model.errors import CorruptData
 from mainstem.storage.disk import LocalFile
 from mainstem.storage.local.group import decode_group
+from mainstem.storage.local.group_heads import BATCH_BYTES_MIN
 from mainstem.storage.local.merge_job import WalInput
 from mainstem.storage.local.run_blocks import bad_block
 from mainstem.storage.local.sealed_file import Producers, SealedFile, read_sealed_file, read_sealed_heads
@@ -52,6 +53,7 @@ def varied(space: Workspace) -> WalInput:
         if group == 1:
             for _ in range(200):
                 space.wal.append(5, plain_batch(20))
+            space.wal.append(6, plain_batch(200 * BATCH_BYTES_MIN))
         if group == 2:
             space.wal.mark(0, 7, 1, commit=True)
             for number in range(100):
@@ -62,6 +64,12 @@ def varied(space: Workspace) -> WalInput:
     space.wal.mutate("scope", b"alone", None)
     space.wal.end_group()
     return space.wal.end_file(slack=10_000)
+
+
+def by_heads(space: Workspace, entry: WalInput) -> SealedFile:
+    sealed = read_sealed_heads(space.disk, entry)
+    assert sealed is not None
+    return sealed
 
 
 def facts(sealed: SealedFile) -> list[object]:
@@ -75,12 +83,12 @@ def facts(sealed: SealedFile) -> list[object]:
 
 def test_heads_say_what_the_whole_says(space: Workspace) -> None:
     entry = varied(space)
-    assert facts(read_sealed_heads(space.disk, entry)) == facts(read_sealed_file(space.disk, entry))
+    assert facts(by_heads(space, entry)) == facts(read_sealed_file(space.disk, entry))
 
 
 def test_the_sum_of_batches_follows_from_their_heads(space: Workspace) -> None:
     entry = varied(space)
-    heads, whole = read_sealed_heads(space.disk, entry), read_sealed_file(space.disk, entry)
+    heads, whole = by_heads(space, entry), read_sealed_file(space.disk, entry)
     last = len(whole.positions) - 1
     for first, stop in ((0, 1), (0, 3), (3, 6), (6, 60), (last, last + 1)):
         end = whole.positions[stop - 1] + whole.sizes[stop - 1]
@@ -114,6 +122,19 @@ def test_it_is_read_where_keys_are_indexed(space: Workspace, read_bytes: list[in
     (run,) = space.done(space.wal_job(key_indexed=[1])).runs
     assert run.adopted == entry.generation
     assert sum(read_bytes) > entry.end
+
+
+def test_small_batches_are_not_looked_for_one_by_one(space: Workspace, read_bytes: list[int]) -> None:
+    for _ in range(4):
+        for _ in range(1_500):
+            space.wal.append(1, plain_batch(100))
+        space.wal.end_group()
+    entry = space.wal.end_file()
+    assert entry.end > 4 * LARGE_BATCH_BYTES, "in large groups"
+    outcome = space.done(space.wal_job())
+    assert [run.adopted for run in outcome.runs] == [None]
+    assert len(read_bytes) < 10
+    assert sum(read_bytes) < 1.5 * entry.end
 
 
 def spoil(path: str, position: int) -> None:
