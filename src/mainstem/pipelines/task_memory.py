@@ -17,7 +17,7 @@ COLLECTOR_THRESHOLDS = (100_000, 50, 50)
 
 @contextlib.contextmanager
 def task_memory() -> Iterator[None]:
-    """Memory is kept from piece to piece, and cycles are looked for seldom; what Spark does next finds it as it was."""
+    """Within it cycles are looked for seldom. Freed memory is kept from now on: the next task of the process gains by it, too."""
     before = gc.get_threshold()
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
     keep_memory(KEPT_BYTES, KEPT_PIECE_BYTES)

@@ -1,4 +1,4 @@
-"""Numbers and checksums at a position, as Python: what `native.pxd` gives to compiled modules under the same names.
+"""Numbers and checksums at a position, as Python: what compiled modules have of `native.pxd` and `checksum.pxd`.
 
 A module that is compiled imports these only while it is not. Where it reads more than one number, `struct` is the faster Python.
 """
@@ -58,7 +58,7 @@ def number_at(rows: array[int], index: int) -> int:
 
 
 def crc32c_at(data: Buffer, at: int, size: int) -> int:
-    """CRC32C of a small piece; for large ones the library is faster, compiled too."""
+    """CRC32C of a small piece; `crc32c` lets others run while a large one is summed."""
     return crc32c(memoryview(data)[at : at + size])
 
 
