@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from types import ModuleType
 
+from mainstem.storage import ledger_engine
 from mainstem.storage.local import (
     compaction,
     compactions,
@@ -31,6 +32,7 @@ LIMITS: list[tuple[ModuleType, str, int]] = [
     (group_heads, "BATCH_BYTES_MIN", 150),
     (group_heads, "LOOK_BYTES", 64),
     (key_index, "TABLE_ENTRIES_MAX", 8),
+    (ledger_engine, "PART_ANSWERS_MIN", 1),
     (merges, "LOGS_PER_TURN", 2),
     (merges, "SLOTS_PER_TURN", 2),
     (merges, "STATE_RUNS_MAX", 3),

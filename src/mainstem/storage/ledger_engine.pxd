@@ -8,13 +8,15 @@ cdef class LedgerEngine:
     cdef object _loop
     cdef public object _runtime, _full, _refusal, _failure
     cdef public Ledger _ledger
-    cdef public PendingGroup _open, _in_flight
+    cdef public PendingGroup _open
     cdef public dict _leases
-    cdef public list _touched
+    cdef public list _touched, _under_way
     cdef public bint _closing
     cdef public long long _submitted_bytes
     cdef long long _group_bytes_max, _pending_bytes_max
     cdef bint _scheduled
+    cdef Py_ssize_t _callers, _part_answers
+    cdef public Py_ssize_t _under_way_max
     cdef double _waiting_since, _submitted_at, _group_seconds
 
     @cython.locals(index=Py_ssize_t, count=Py_ssize_t, group=PendingGroup, answer=AnswerCore)
@@ -25,9 +27,15 @@ cdef class LedgerEngine:
 
     cdef _schedule(self)
 
-    @cython.locals(group=PendingGroup)
+    @cython.locals(group=PendingGroup, behind=Py_ssize_t)
     cdef _flush(self)
 
     cpdef _begin(self, PendingGroup group)
 
     cpdef _durable(self, PendingGroup group)
+
+    @cython.locals(group=PendingGroup)
+    cdef bint _has_part(self)
+
+    @cython.locals(group=PendingGroup, answers=Py_ssize_t, parts=Py_ssize_t)
+    cdef _divide_callers(self)

@@ -2,8 +2,9 @@
 
     commit --> sequence into the open group --> submit --> (durable) --> show, tell watchers, answer
 
-One group is being made durable at a time; what arrives meanwhile is the next one. How a group becomes durable is the
-subclass's business.
+One group is being made durable at a time; what arrives meanwhile is the next one. While many callers wait, that one is handed
+over as soon as it holds its part of them, so that the disk finds it when it is done with the first. How a group becomes durable
+is the subclass's business.
 """
 
 from __future__ import annotations
@@ -39,6 +40,16 @@ from mainstem.storage.watches import WatchHandle
 
 T = TypeVar("T")
 
+UNDER_WAY_MAX = 2
+"""Groups handed over at a time: one at the disk, and one that it finds next."""
+PARTS_MAX = UNDER_WAY_MAX + 1
+"""Callers who each wait for their last answer come in as many groups: one more, whose callers are being heard."""
+PART_ANSWERS_MIN = 16
+"""Fewer callers than these are better off with one sync for all of them than with a disk that never rests."""
+PART_ENTRIES_MAX = 64
+"""Where a part of the callers brings more batches than these, the disk waits for them, and has nothing to gain from parts."""
+_NO_PARTS = 1 << 30
+
 
 class LedgerEngine:
     """Commit, state, leases, watches; without reading and maintenance, and without `_submit` and `_show_batches`."""
@@ -52,7 +63,13 @@ class LedgerEngine:
         self._open = PendingGroup()
         self._full: deque[PendingGroup] = deque()
         """Groups that reached their size while another was being written."""
-        self._in_flight: PendingGroup | None = None
+        self._under_way: list[PendingGroup] = []
+        """Groups that were handed over, in order."""
+        self._under_way_max = UNDER_WAY_MAX
+        self._callers = 0
+        """How many wait for an answer, of late."""
+        self._part_answers = _NO_PARTS
+        """How many answers make a group worth handing over behind another."""
         self._scheduled = False
         self._waiting_since = 0.0
         """When the first commit of the open group found the disk at rest."""
@@ -193,8 +210,8 @@ class LedgerEngine:
             self._schedule()
         elif self._full:
             self._full[-1].answers.append((answer, value))
-        elif self._in_flight is not None:
-            self._in_flight.answers.append((answer, value))
+        elif self._under_way:
+            self._under_way[-1].answers.append((answer, value))
         else:
             answer.resolve(value)
 
@@ -204,9 +221,11 @@ class LedgerEngine:
         So what arrives in one short turn is one group, and what many callers bring in a long one is written in parts
         while the rest of them are still heard.
         """
-        if self._in_flight is not None:
+        if self._full or self._has_part():
+            self._flush()
+        elif self._under_way:
             return
-        if not self._scheduled:
+        elif not self._scheduled:
             self._scheduled = True
             self._waiting_since = self._runtime.monotonic()
             self._runtime.call_soon(self._flush_scheduled)
@@ -218,10 +237,13 @@ class LedgerEngine:
         self._flush()
 
     def _flush(self) -> None:
-        if self._in_flight is not None or self._failure is not None:
+        behind = len(self._under_way)
+        if behind >= self._under_way_max or self._failure is not None:
             return
         if self._full:
             group = self._full.popleft()
+        elif behind and not self._has_part():
+            return
         elif not self._open.empty:
             group = self._open
             self._submitted_bytes += group.bytes
@@ -232,8 +254,9 @@ class LedgerEngine:
 
     def _begin(self, group: PendingGroup) -> None:
         """The group is under way from now on."""
-        self._in_flight = group
-        self._submitted_at = self._runtime.monotonic()
+        if not self._under_way:
+            self._submitted_at = self._runtime.monotonic()
+        self._under_way.append(group)
         self._submit(group)
 
     def _submit(self, group: PendingGroup) -> None:
@@ -246,9 +269,12 @@ class LedgerEngine:
 
     def _durable(self, group: PendingGroup) -> None:
         """The group is durable: show it, tell the watchers, answer, and go on with the next."""
-        assert self._in_flight is group
-        self._in_flight = None
-        self._group_seconds = self._runtime.monotonic() - self._submitted_at
+        assert self._under_way[0] is group
+        self._divide_callers()
+        del self._under_way[0]
+        now = self._runtime.monotonic()
+        self._group_seconds = now - self._submitted_at
+        self._submitted_at = now
         self._submitted_bytes -= group.bytes
         # The next group goes to the disk before this one is answered, so that the disk does not wait for Python.
         self._flush()
@@ -263,6 +289,26 @@ class LedgerEngine:
             for handle in touched:
                 handle.tell()
         resolve_all(group.answers)
+
+    def _has_part(self) -> bool:
+        """Whether the open group is worth handing over behind another."""
+        group = self._open
+        return len(group.answers) >= self._part_answers and len(group.entries) <= PART_ENTRIES_MAX
+
+    def _divide_callers(self) -> None:
+        """Find how many of all who wait for an answer are a part of them.
+
+        Those who have been answered and not been heard again do not wait just now, but will: that fewer wait is believed only
+        by and by.
+        """
+        answers = len(self._open.answers)
+        for group in self._full:
+            answers += len(group.answers)
+        for group in self._under_way:
+            answers += len(group.answers)
+        self._callers = answers = max(answers, self._callers * 7 // 8)
+        parts = min(PARTS_MAX, answers // PART_ANSWERS_MIN)
+        self._part_answers = _NO_PARTS if parts < 2 else answers // parts
 
     def _note(self, state: LogState) -> None:
         """Remember who is to be told about a log."""
@@ -292,8 +338,8 @@ class LedgerEngine:
         if self._failure is not None:
             return
         self._failure = self._refusal = error
-        groups = [g for g in (self._in_flight, *self._full, self._open) if g is not None]
-        self._in_flight = None
+        groups = [*self._under_way, *self._full, self._open]
+        self._under_way = []
         self._full.clear()
         self._open = PendingGroup()
         for group in groups:

@@ -26,7 +26,7 @@ from mainstem.storage.contract import (
 from mainstem.storage.disk import Disk
 from mainstem.storage.entries import StateItem
 from mainstem.storage.ledger import Ledger
-from mainstem.storage.ledger_engine import LedgerEngine
+from mainstem.storage.ledger_engine import UNDER_WAY_MAX, LedgerEngine
 from mainstem.storage.local.directories import Directories, DirectoryLock, load_identity, lock_directory
 from mainstem.storage.local.file_jobs import FileJobs
 from mainstem.storage.local.file_set import FileSet
@@ -319,7 +319,7 @@ class LocalEngine(LedgerEngine):
         if self._failure is not None or self._closed is not None or not self._proof_due:
             return
         idle = self.runtime.monotonic() - self._last_group >= self.settings.proof_idle_ms / 1000
-        if idle and self._in_flight is None and self._open.empty and not self._full:
+        if idle and not self._under_way and self._open.empty and not self._full:
             self._prove()
         else:
             self._proof_timer = self.runtime.call_later(self.settings.proof_idle_ms / 1000, self._prove_if_idle)
@@ -329,10 +329,16 @@ class LocalEngine(LedgerEngine):
         group = PendingGroup()
         group.rank = FLUSH_SYNC
         if self.writer.proven < self.writer.last_sequence:
-            self._in_flight = group
-            self.writer.sync(lambda: self._begin(group))
+            # It is written when that is done, and nothing before it.
+            self._under_way.append(group)
+            self._under_way_max = 1
+            self.writer.sync(lambda: self._submit_proof(group))
         else:
             self._begin(group)
+
+    def _submit_proof(self, group: PendingGroup) -> None:
+        self._under_way_max = UNDER_WAY_MAX
+        self._submit(group)
 
     # Logs
 
@@ -374,9 +380,8 @@ class LocalEngine(LedgerEngine):
         def prove(_: Answer[None]) -> None:
             if self._failure is None and self._proof_due:
                 self._prove()
-                assert self._in_flight is not None
                 done: Answer[None] = Answer()
-                self._in_flight.answers.append((done, None))
+                self._under_way[-1].answers.append((done, None))
                 done.on_done(lambda _: finish())
             else:
                 finish()

@@ -236,13 +236,12 @@ class WalWriter:
         wal_file.end += size
         wal_file.last = sequence
         sync = self._must_sync(group, size)
-        old_file = None if sealed is None else sealed.file
 
-        def roll() -> None:
-            assert old_file is not None
-            assert prepare is not None
-            old_file.sync()
-            prepare()
+        def write_in_turn() -> None:
+            if sealed is not None:
+                assert prepare is not None
+                sealed.file.sync()
+                prepare()
             GroupWrite(wal_file.file, parts, position, sync, self._guard).write()
 
         def done(_: None, error: BaseException | None) -> None:
@@ -260,10 +259,11 @@ class WalWriter:
                 self.prepare_spares()
             durable(group, wal_file.generation, position + data_offset)
 
-        if sealed is None:
+        # Behind a roll that has not been done yet there is no file to name: its job finds it when its turn comes.
+        if sealed is None and not isinstance(wal_file.file, _NotOpenYet):
             self._runtime.write(GroupWrite(wal_file.file, parts, position, sync, self._guard), done)
         else:
-            self._in_lane(roll, done)
+            self._in_lane(write_in_turn, done)
 
     # Syncs
 
