@@ -8,6 +8,13 @@ from mainstem.storage.contract import LogConfig, LogEnd
 from mainstem.storage.engine_scopes import LogEntry
 from mainstem.storage.transactions import Transactions
 
+try:
+    import cython
+except ImportError:
+    from mainstem.compiled import Uncompiled as cython  # noqa: N813
+if not cython.compiled:
+    from mainstem.wire.bytes_at import append_row
+
 if TYPE_CHECKING:
     from mainstem.storage.local.tail import LogTail
     from mainstem.storage.producers import ProducerTable
@@ -24,6 +31,8 @@ class LogState:
     """
 
     __slots__ = (
+        "_loose",
+        "_loose_rows",
         "batch_bytes_max",
         "bytes",
         "config",
@@ -33,15 +42,20 @@ class LogState:
         "log",
         "next",
         "open",
+        "own_tail",
         "plain_bytes_max",
         "producers",
         "rank",
         "start",
-        "tail",
         "transactions",
         "visible_start",
         "watchers",
     )
+
+    if TYPE_CHECKING:
+        # Only where it is compiled.
+        _loose: int
+        _loose_rows: list[int]
 
     def __init__(
         self, log: int, config: LogConfig, default_rank: int, copy_bytes_max: int, start: int = 0, floor: int = 0
@@ -55,7 +69,8 @@ class LogState:
         self.producers: ProducerTable | None = None
         self.transactions: Transactions | None = None
         self.watchers: list[WatchHandle] | None = None
-        self.tail: LogTail | None = None
+        self.own_tail: LogTail | None = None
+        """What `tail` gives, but for loose rows."""
         self.configure(config, default_rank, copy_bytes_max)
 
     def configure(self, config: LogConfig, default_rank: int, copy_bytes_max: int) -> None:
@@ -67,6 +82,32 @@ class LogState:
         self.plain_bytes_max = -1 if config.compact else min(copy_bytes_max, config.batch_bytes_max)
         """Up to here a batch can be taken without a closer look."""
         self.rank = default_rank if config.flush is None else FLUSH_RANKS[config.flush]
+
+    @property
+    def tail(self) -> LogTail | None:
+        """Its batches that are not merged yet, if there are any.
+
+        Compiled, the last few rows are loose: they lie beside what a commit touches anyway, and go to the tail some at a time. To
+        append to one of ten thousand tails is to wait for the memory of three objects.
+        """
+        if cython.compiled and self._loose:
+            self._settle()
+        return self.own_tail
+
+    @tail.setter
+    def tail(self, tail: LogTail | None) -> None:
+        if cython.compiled:
+            self._loose = 0
+        self.own_tail = tail
+
+    def _settle(self) -> None:
+        """Put loose rows into the tail."""
+        assert self.own_tail is not None
+        rows = self.own_tail.rows
+        loose = self._loose_rows
+        for at in range(0, 4 * self._loose, 4):
+            append_row(rows, loose[at], loose[at + 1], loose[at + 2], loose[at + 3])
+        self._loose = 0
 
     @property
     def stable(self) -> int:

@@ -1,7 +1,7 @@
 # C types for tail.py.
 cimport cython
 from cpython cimport array as columns
-from mainstem.storage.log_state cimport LogState
+from mainstem.storage.log_state cimport LogState, keep_row
 from mainstem.wire.native cimport append_row, number_at
 
 cdef Py_ssize_t ROW, BASE, PLACE, SIZE
@@ -22,7 +22,7 @@ cdef class LogTail:
     cdef Py_ssize_t _count_up_to(self, Py_ssize_t column, long long value)
 
 @cython.locals(
-    entry=tuple, base="long long", time="long long", size="long long", count="long long", state=LogState, tail=LogTail,
+    entry=tuple, base="long long", time="long long", size="long long", count="long long", state=LogState,
 )
 cpdef show_entries(list entries, long long place, note)
 

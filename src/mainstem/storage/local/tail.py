@@ -120,16 +120,21 @@ class LogTail:
         return low
 
 
+if not cython.compiled:
+
+    def keep_row(state: LogState, base: int, place: int, size: int, time: int) -> None:
+        """Have the next batch of a log in its tail."""
+        state.own_tail.append(base, place, size, time)  # type: ignore[union-attr]
+
+
 def show_entries(entries: list[DataEntry], place: int, note: Callable[[LogState], None]) -> None:
     """Append the batches of a group, which lie side by side from `place` on, to the tails of their logs."""
     for entry in entries:
         _, base, time, size, count, _, _, log_state, _ = entry
         state = log_state
-        log_tail = state.tail
-        if log_tail is None:
-            log_tail = state.tail = LogTail()
-        tail = log_tail
-        append_row(tail.rows, base, place, size, time)
+        if state.own_tail is None:
+            state.own_tail = LogTail()
+        keep_row(state, base, place, size, time)
         place += size
         state.end = base + count
         state.bytes += size
