@@ -13,8 +13,9 @@ from mainstem.storage.contract import Append, Commit, CreateLog, Mutation
 from mainstem.storage.local.settings import EngineSettings
 from mainstem.wire.record_batch import encode_batch
 
-TASKS = 6
-IDEMPOTENT_TASKS = 3
+TASKS = 40
+"""So many that groups are handed over behind others."""
+IDEMPOTENT_TASKS = 12
 """Tasks below this number send with a producer id, and repeat batches."""
 SHARED_LOG = 100
 SCOPE = "crash"
