@@ -32,7 +32,7 @@ LIMITS: list[tuple[ModuleType, str, int]] = [
     (group_heads, "BATCH_BYTES_MIN", 150),
     (group_heads, "LOOK_BYTES", 64),
     (key_index, "TABLE_ENTRIES_MAX", 8),
-    (ledger_engine, "PART_ANSWERS_MIN", 1),
+    (ledger_engine, "HALVED_CALLERS_MIN", 2),
     (merges, "LOGS_PER_TURN", 2),
     (merges, "SLOTS_PER_TURN", 2),
     (merges, "STATE_RUNS_MAX", 3),

@@ -15,7 +15,7 @@ cdef class LedgerEngine:
     cdef public long long _submitted_bytes
     cdef long long _group_bytes_max, _pending_bytes_max
     cdef bint _scheduled
-    cdef Py_ssize_t _callers, _part_answers
+    cdef Py_ssize_t _callers, _half_answers
     cdef public Py_ssize_t _under_way_max
     cdef double _waiting_since, _submitted_at, _group_seconds
 
@@ -35,7 +35,7 @@ cdef class LedgerEngine:
     cpdef _durable(self, PendingGroup group)
 
     @cython.locals(group=PendingGroup)
-    cdef bint _has_part(self)
+    cdef bint _has_half(self)
 
-    @cython.locals(group=PendingGroup, answers=Py_ssize_t, parts=Py_ssize_t)
-    cdef _divide_callers(self)
+    @cython.locals(group=PendingGroup, answers=Py_ssize_t)
+    cdef _count_callers(self)

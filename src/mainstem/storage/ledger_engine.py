@@ -3,7 +3,7 @@
     commit --> sequence into the open group --> submit --> (durable) --> show, tell watchers, answer
 
 One group is being made durable at a time; what arrives meanwhile is the next one. While many callers wait, that one is handed
-over as soon as it holds its part of them, so that the disk finds it when it is done with the first. How a group becomes durable
+over as soon as it holds half of them, so that the disk finds it when it is done with the first. How a group becomes durable
 is the subclass's business.
 """
 
@@ -42,13 +42,12 @@ T = TypeVar("T")
 
 UNDER_WAY_MAX = 2
 """Groups handed over at a time: one at the disk, and one that it finds next."""
-PARTS_MAX = UNDER_WAY_MAX + 1
-"""Callers who each wait for their last answer come in as many groups: one more, whose callers are being heard."""
-PART_ANSWERS_MIN = 16
-"""Fewer callers than these are better off with one sync for all of them than with a disk that never rests."""
-PART_ENTRIES_MAX = 64
-"""Where a part of the callers brings more batches than these, the disk waits for them, and has nothing to gain from parts."""
-_NO_PARTS = 1 << 30
+HALVED_CALLERS_MIN = 32
+"""So many callers, each waiting for its last answer, come in two groups: one is at the disk while the other is told and heard.
+Fewer are better off with one sync for all of them."""
+HALF_ENTRIES_MAX = 96
+"""Where half of the callers bring more batches than these, the disk waits for them, and has nothing to gain from halves."""
+_NO_HALF = 1 << 30
 
 
 class LedgerEngine:
@@ -68,7 +67,7 @@ class LedgerEngine:
         self._under_way_max = UNDER_WAY_MAX
         self._callers = 0
         """How many wait for an answer, of late."""
-        self._part_answers = _NO_PARTS
+        self._half_answers = _NO_HALF
         """How many answers make a group worth handing over behind another."""
         self._scheduled = False
         self._waiting_since = 0.0
@@ -221,7 +220,7 @@ class LedgerEngine:
         So what arrives in one short turn is one group, and what many callers bring in a long one is written in parts
         while the rest of them are still heard.
         """
-        if self._full or self._has_part():
+        if self._full or self._has_half():
             self._flush()
         elif self._under_way:
             return
@@ -242,7 +241,7 @@ class LedgerEngine:
             return
         if self._full:
             group = self._full.popleft()
-        elif behind and not self._has_part():
+        elif behind and not self._has_half():
             return
         elif not self._open.empty:
             group = self._open
@@ -270,7 +269,7 @@ class LedgerEngine:
     def _durable(self, group: PendingGroup) -> None:
         """The group is durable: show it, tell the watchers, answer, and go on with the next."""
         assert self._under_way[0] is group
-        self._divide_callers()
+        self._count_callers()
         del self._under_way[0]
         now = self._runtime.monotonic()
         self._group_seconds = now - self._submitted_at
@@ -290,13 +289,13 @@ class LedgerEngine:
                 handle.tell()
         resolve_all(group.answers)
 
-    def _has_part(self) -> bool:
+    def _has_half(self) -> bool:
         """Whether the open group is worth handing over behind another."""
         group = self._open
-        return len(group.answers) >= self._part_answers and len(group.entries) <= PART_ENTRIES_MAX
+        return len(group.answers) >= self._half_answers and len(group.entries) <= HALF_ENTRIES_MAX
 
-    def _divide_callers(self) -> None:
-        """Find how many of all who wait for an answer are a part of them.
+    def _count_callers(self) -> None:
+        """Find how many wait for an answer, and what is half of them.
 
         Those who have been answered and not been heard again do not wait just now, but will: that fewer wait is believed only
         by and by.
@@ -307,8 +306,7 @@ class LedgerEngine:
         for group in self._under_way:
             answers += len(group.answers)
         self._callers = answers = max(answers, self._callers * 7 // 8)
-        parts = min(PARTS_MAX, answers // PART_ANSWERS_MIN)
-        self._part_answers = _NO_PARTS if parts < 2 else answers // parts
+        self._half_answers = _NO_HALF if answers < HALVED_CALLERS_MIN else answers // 2
 
     def _note(self, state: LogState) -> None:
         """Remember who is to be told about a log."""
