@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from mainstem.model.errors import (
     BatchTooLarge,
@@ -63,6 +64,10 @@ except ImportError:
 if not cython.compiled:
     from mainstem.wire.bytes_at import crc32c_at, has_crc32c, i32_at, i64_at, put_i64, put_u32, u32_at
 
+    # C functions of ledger.pxd
+    ask_for_logs: Any = None
+    learn_fields = ask_for_logs
+
 BATCH_HEADER_BYTES = HEADER.size
 _CHECKED_FROM = CRC_FROM
 _unpack_header = HEADER.unpack_from
@@ -107,6 +112,8 @@ class Ledger:
         """Admit Commits into a group, or refuse them, until it has its size; answers the index of the one after them."""
         index = first
         count = len(commits)
+        if cython.compiled and count - index > 1:
+            ask_for_logs(self.logs, commits, index)
         while index < count:
             try:
                 results.append(self.sequence(commits[index], group))
@@ -119,18 +126,18 @@ class Ledger:
 
     def sequence(self, commit: Commit, group: PendingGroup) -> Committed:
         """Admit a Commit into a group, or raise and change nothing."""
-        appends = commit.appends
-        if len(appends) != 1 or commit.state or commit.changes or commit.refers or commit.fences:
+        append = one_append(commit)
+        if append is None:
             return self._sequence_whole(commit, group)
-        append = appends[0]
-        state = self.logs.get(append.log)
+        state = self.logs.get(log_of(append))
         if state is None:
             raise UnknownLog(f"log {append.log}")
         if self.full:
             raise StorageFull("disk use is above the hard mark")
-        size = len(append.batch)
+        batch = batch_of(append)
+        size = len(batch)
         if BATCH_HEADER_BYTES <= size <= state.plain_bytes_max:
-            base = _append_plain(state, append.batch, size, group)
+            base = _append_plain(state, batch, size, group)
             if base >= 0:
                 return Committed((base,))
         if size > self._commit_bytes_max:
@@ -475,6 +482,28 @@ class Ledger:
             entries.pop(key, None)
             if not entries:
                 del self.scopes[scope]
+
+
+def _one_append(commit: Commit) -> Append | None:
+    """The batch of a Commit that has one and nothing else."""
+    appends = commit.appends
+    if len(appends) != 1 or commit.state or commit.changes or commit.refers or commit.fences:
+        return None
+    return appends[0]
+
+
+if cython.compiled:
+    learn_fields(Commit, Append)  # type: ignore[possibly-undefined]
+else:
+    one_append = _one_append
+
+    def log_of(append: Append) -> int:
+        """Its log."""
+        return append.log
+
+    def batch_of(append: Append) -> Buffer:
+        """Its batch."""
+        return append.batch
 
 
 def _append_plain(state: LogState, batch: Buffer, size: int, group: PendingGroup) -> int:
