@@ -15,6 +15,7 @@ cdef extern from *:
     static PyTypeObject *commit_type, *append_type;    /* NULL: their fields are not where they could be found */
     static Py_ssize_t at_appends, at_others[4], at_log, at_batch;
 
+    #define ASKED_LOGS_MAX 64    /* more would drive out of its cache what was asked for first */
     #define FIELD(object, at) (*(PyObject **)((char *)(object) + (at)))
 
     static Py_ssize_t field_at(PyObject *type, const char *name) {
@@ -72,7 +73,9 @@ cdef extern from *:
     /* Has the processor bring the logs of Commits that follow each other, while the first of them is looked at. */
     static inline void ask_for_logs(PyObject *logs, PyObject *commits, Py_ssize_t first) {
         if (!PyList_CheckExact(commits)) return;
-        for (Py_ssize_t i = first; i < PyList_GET_SIZE(commits); i++) {
+        Py_ssize_t end = PyList_GET_SIZE(commits);
+        if (end - first > ASKED_LOGS_MAX) end = first + ASKED_LOGS_MAX;
+        for (Py_ssize_t i = first; i < end; i++) {
             PyObject *append = append_alone(PyList_GET_ITEM(commits, i));
             if (append == NULL || !PyLong_CheckExact(log_at(append))) continue;
             char *state = (char *)PyDict_GetItem(logs, log_at(append));
