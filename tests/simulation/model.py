@@ -363,8 +363,7 @@ class Model:
         reasons += self._judge_changes(sent.changes)
         if any(mutation.scope.startswith("engine/") for mutation in sent.state):
             reasons.append(PeerError)
-        size = sum(len(batch.data) for batch in sent.appends)
-        if size > self.commit_bytes_max:
+        if _size(sent) > self.commit_bytes_max:
             reasons.append(CommitTooLarge)
         bases, repeated = self._judge_appends(sent, created, reasons)
         ends = dict[int, int]()
@@ -568,6 +567,15 @@ class Model:
             shown = False
         if not shown:
             yield last, entries
+
+
+def _size(sent: SentCommit) -> int:
+    """What a Commit counts for: all that it brings, unless that is one batch and nothing else, which counts for itself."""
+    size = sum(len(batch.data) for batch in sent.appends)
+    if len(sent.appends) == 1 and not (sent.refers or sent.state or sent.changes or sent.fences):
+        return size
+    size += sum(len(m.scope) + len(m.key) + len(m.value or b"") + 16 for m in sent.state)
+    return size + 64 * (len(sent.appends) + len(sent.refers) + len(sent.changes))
 
 
 def store(log: LogModel, batch: SentBatch, ordinal: int) -> None:
