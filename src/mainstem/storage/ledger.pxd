@@ -2,6 +2,7 @@
 cimport cython
 from cpython.ref cimport PyObject
 from mainstem.storage.log_state cimport LogState
+from mainstem.storage.log_table cimport LogTable, home_of, number_of
 from mainstem.storage.pending_group cimport PendingGroup
 from mainstem.wire.checksum cimport crc32c_at, has_crc32c
 from mainstem.wire.native cimport i32_at, i64_at, put_i64, put_u32, u32_at
@@ -70,16 +71,25 @@ cdef extern from *:
     static inline PyObject *log_at(PyObject *append) { return FIELD(append, at_log); }
     static inline PyObject *batch_at(PyObject *append) { return FIELD(append, at_batch); }
 
-    /* Has the processor bring the logs of Commits that follow each other, while the first of them is looked at. */
-    static inline void ask_for_logs(PyObject *logs, PyObject *commits, Py_ssize_t first) {
+    /* Has the processor bring the logs of Commits that follow each other, while the first of them is looked at: first where they are
+       found, then themselves. */
+    static inline void ask_for_logs(PyObject *slots, int shift, PyObject *commits, Py_ssize_t first) {
         if (!PyList_CheckExact(commits)) return;
+        PyObject **found[ASKED_LOGS_MAX];
+        int count = 0;
         Py_ssize_t end = PyList_GET_SIZE(commits);
         if (end - first > ASKED_LOGS_MAX) end = first + ASKED_LOGS_MAX;
         for (Py_ssize_t i = first; i < end; i++) {
             PyObject *append = append_alone(PyList_GET_ITEM(commits, i));
-            if (append == NULL || !PyLong_CheckExact(log_at(append))) continue;
-            char *state = (char *)PyDict_GetItem(logs, log_at(append));
-            if (state == NULL) continue;
+            if (append == NULL) continue;
+            long long log = number_of(log_at(append));
+            if (log < 0) continue;
+            found[count] = &PyList_GET_ITEM(slots, home_of(log, shift));
+            __builtin_prefetch(found[count++]);
+        }
+        for (int i = 0; i < count; i++) {
+            char *state = (char *)*found[i];
+            if (state == (char *)Py_None) continue;
             __builtin_prefetch(state, 1);
             __builtin_prefetch(state + 64, 1);
         }
@@ -90,7 +100,8 @@ cdef extern from *:
     bint is_append(object append) noexcept
     PyObject *log_at(object append) noexcept
     PyObject *batch_at(object append) noexcept
-    void ask_for_logs(dict logs, object commits, Py_ssize_t first) noexcept
+    void ask_for_logs(list slots, int shift, object commits, Py_ssize_t first) noexcept
+    const int ASKED_LOGS_MAX
 
 cdef inline object log_of(append):
     return <object>log_at(append) if is_append(append) else append.log
@@ -101,7 +112,8 @@ cdef inline object batch_of(append):
 cdef int BATCH_HEADER_BYTES, _CHECKED_FROM, _UNUSUAL_MASK
 
 cdef class Ledger:
-    cdef public dict logs, visible, scopes, starts, classes
+    cdef public LogTable logs
+    cdef public dict visible, scopes, starts, classes
     cdef public set key_indexed
     cdef public object deleted, on_deleted, on_trimmed
     cdef public bint full

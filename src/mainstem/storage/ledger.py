@@ -45,6 +45,7 @@ from mainstem.storage.contract import (
 from mainstem.storage.deleted_logs import DeletedLogs
 from mainstem.storage.entries import FLAG_CONTROL, FLAG_PRODUCER, FLAG_TRANSACTIONAL
 from mainstem.storage.log_state import LogState
+from mainstem.storage.log_table import LogTable
 from mainstem.storage.pending_group import PendingGroup
 from mainstem.storage.producers import NOT_STORED, Producer
 from mainstem.storage.retention import retention_class
@@ -64,9 +65,10 @@ except ImportError:
 if not cython.compiled:
     from mainstem.wire.bytes_at import crc32c_at, has_crc32c, i32_at, i64_at, put_i64, put_u32, u32_at
 
-    # C functions of ledger.pxd
+    # C of ledger.pxd
     ask_for_logs: Any = None
     learn_fields = ask_for_logs
+    ASKED_LOGS_MAX = 0
 
 BATCH_HEADER_BYTES = HEADER.size
 _CHECKED_FROM = CRC_FROM
@@ -86,7 +88,7 @@ class Ledger:
     def __init__(
         self, *, default_rank: int, commit_bytes_max: int, copy_bytes_max: int, now_ms: Callable[[], int]
     ) -> None:
-        self.logs: dict[int, LogState] = {}
+        self.logs = LogTable()
         """Sequenced: what the next Commit sees."""
         self.visible: dict[int, LogState] = {}
         """Durable: what readers see."""
@@ -112,9 +114,9 @@ class Ledger:
         """Admit Commits into a group, or refuse them, until it has its size; answers the index of the one after them."""
         index = first
         count = len(commits)
-        if cython.compiled and count - index > 1:
-            ask_for_logs(self.logs, commits, index)
         while index < count:
+            if cython.compiled and (index - first) % ASKED_LOGS_MAX == 0 and count - index > 1:
+                ask_for_logs(self.logs.slots, self.logs.shift, commits, index)
             try:
                 results.append(self.sequence(commits[index], group))
             except MainstemError as refusal:
@@ -129,7 +131,7 @@ class Ledger:
         append = one_append(commit)
         if append is None:
             return self._sequence_whole(commit, group)
-        state = self.logs.get(log_of(append))
+        state = self.logs.find(log_of(append))
         if state is None:
             raise UnknownLog(f"log {append.log}")
         if self.full:
@@ -328,7 +330,7 @@ class Ledger:
         _place(buffer, 0, base, size - 12, 0)  # writable: see _admit
         if flags:
             self._follow_producer(state, buffer, base, count, flags, producer, epoch, sequence, group)
-        group.entries.append((state.log, base, time, size, count, crc, flags, state, buffer))
+        group.entries.append((base, time, size, count, crc, flags, state, buffer))
         group.bytes += size
         if state.rank > group.rank:
             group.rank = state.rank
@@ -376,16 +378,16 @@ class Ledger:
         group.effects.append(lambda: _end_visible(state, producer, marker, commit))
 
     def _refer(self, state: LogState, place: int, group: PendingGroup) -> int:
-        source, source_base, time, size, count, crc, _, _, _ = group.entries[place]
+        source_base, time, size, count, crc, _, source, _ = group.entries[place]
         base = state.next
         state.next = base + count
-        group.refs.append((state.log, base, time, source, source_base, size, count, crc, state, place))
+        group.refs.append((state.log, base, time, source.log, source_base, size, count, crc, state, place))
         group.rank = max(group.rank, state.rank)
         return base
 
     def _create(self, state: LogState, group: PendingGroup) -> None:
         log = state.log
-        self.logs[log] = state
+        self.logs.add(state)
         group.rank = max(group.rank, state.rank)
         self.classify(state)
         self._store(state, group)
@@ -417,7 +419,7 @@ class Ledger:
 
     def _delete(self, state: LogState, group: PendingGroup) -> None:
         log = state.log
-        del self.logs[log]
+        self.logs.remove(log)
         self.mutate(scopes.DELETED, *self.deleted.add(log), group)
         self.classes.pop(log, None)
         self.key_indexed.discard(log)
@@ -555,7 +557,7 @@ def _append_plain(state: LogState, batch: Buffer, size: int, group: PendingGroup
         base = state.next
         _place(buffer, 0, base, length, 0)
     state.next = base + count
-    group.entries.append((state.log, base, time, size, count, crc, 0, state, buffer))
+    group.entries.append((base, time, size, count, crc, 0, state, buffer))
     group.bytes += size
     if state.rank > group.rank:
         group.rank = state.rank

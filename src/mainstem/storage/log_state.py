@@ -12,11 +12,9 @@ try:
     import cython
 except ImportError:
     from mainstem.compiled import Uncompiled as cython  # noqa: N813
-if not cython.compiled:
-    from mainstem.wire.bytes_at import append_row
 
 if TYPE_CHECKING:
-    from mainstem.storage.local.tail import LogTail
+    from mainstem.storage.log_tail import Arrivals, LogTail
     from mainstem.storage.producers import ProducerTable
     from mainstem.storage.watches import WatchHandle
 
@@ -31,8 +29,9 @@ class LogState:
     """
 
     __slots__ = (
+        "_arrivals",
         "_loose",
-        "_loose_rows",
+        "_newest",
         "batch_bytes_max",
         "bytes",
         "config",
@@ -54,8 +53,9 @@ class LogState:
 
     if TYPE_CHECKING:
         # Only where it is compiled.
+        _arrivals: Arrivals | None
         _loose: int
-        _loose_rows: list[int]
+        _newest: int
 
     def __init__(
         self, log: int, config: LogConfig, default_rank: int, copy_bytes_max: int, start: int = 0, floor: int = 0
@@ -70,7 +70,10 @@ class LogState:
         self.transactions: Transactions | None = None
         self.watchers: list[WatchHandle] | None = None
         self.own_tail: LogTail | None = None
-        """What `tail` gives, but for loose rows."""
+        """What `tail` gives, but for what is only among the arrivals."""
+        if cython.compiled:
+            self._loose = 0
+            self._newest = -1
         self.configure(config, default_rank, copy_bytes_max)
 
     def configure(self, config: LogConfig, default_rank: int, copy_bytes_max: int) -> None:
@@ -85,29 +88,24 @@ class LogState:
 
     @property
     def tail(self) -> LogTail | None:
-        """Its batches that are not merged yet, if there are any.
-
-        Compiled, the last few rows are loose: they lie beside what a commit touches anyway, and go to the tail some at a time. To
-        append to one of ten thousand tails is to wait for the memory of three objects.
-        """
+        """Its batches that are not merged yet, if there are any."""
         if cython.compiled and self._loose:
-            self._settle()
+            self._gather()
         return self.own_tail
 
     @tail.setter
     def tail(self, tail: LogTail | None) -> None:
         if cython.compiled:
             self._loose = 0
+            self._newest = -1
         self.own_tail = tail
 
-    def _settle(self) -> None:
-        """Put loose rows into the tail."""
-        assert self.own_tail is not None
-        rows = self.own_tail.rows
-        loose = self._loose_rows
-        for at in range(0, 4 * self._loose, 4):
-            append_row(rows, loose[at], loose[at + 1], loose[at + 2], loose[at + 3])
+    def _gather(self) -> None:
+        """Have what came since the last time in its own tail."""
+        assert self._arrivals is not None
+        self.own_tail = self._arrivals.gather(self._newest, self.own_tail)
         self._loose = 0
+        self._newest = -1
 
     @property
     def stable(self) -> int:

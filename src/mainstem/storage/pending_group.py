@@ -10,8 +10,8 @@ from mainstem.storage.contract import Buffer
 from mainstem.storage.entries import StateItem
 from mainstem.storage.log_state import FLUSH_OS, LogState
 
-DataEntry = tuple[int, int, int, int, int, int, int, LogState, Buffer]
-"""log, base, time, size, count, crc, flags, state, buffer: a tuple, because one is made per batch."""
+DataEntry = tuple[int, int, int, int, int, int, LogState, Buffer]
+"""base, time, size, count, crc, flags, state, buffer: a tuple, because one is made per batch."""
 
 RefEntry = tuple[int, int, int, int, int, int, int, int, LogState, int]
 """log, base, time, source, source base, size, count, crc, state, index of the DataEntry."""

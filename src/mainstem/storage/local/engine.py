@@ -36,9 +36,10 @@ from mainstem.storage.local.reader import Reader
 from mainstem.storage.local.recovery import Recovered, Recovery
 from mainstem.storage.local.settings import EngineSettings
 from mainstem.storage.local.stored_file import WalFile
-from mainstem.storage.local.tail import LogTail, TailCache, place_of, show_entries
+from mainstem.storage.local.tail import TailCache, place_of, show_entries
 from mainstem.storage.local.wal_writer import WalWriter
 from mainstem.storage.log_state import FLUSH_RANKS, FLUSH_SYNC, LogState
+from mainstem.storage.log_tail import Arrivals, LogTail
 from mainstem.storage.pending_group import PendingGroup
 from mainstem.storage.runtime import Runtime, Timer
 
@@ -83,6 +84,8 @@ class LocalEngine(LedgerEngine):
         """Logs deleted since the start: what the write-ahead log still holds of them is dead."""
         self.trims = 1
         """Grows whenever something in a run may have died."""
+        self.arrivals = Arrivals()
+        """Batches that are not merged yet, as long as nobody has asked for the tail of their log."""
         self._cache = TailCache(settings.cache_bytes_max)
         self._reader = Reader(runtime, settings, self.files, self._cache)
         self._failure_callbacks: list[Callable[[BaseException], None]] = []
@@ -167,7 +170,8 @@ class LocalEngine(LedgerEngine):
                 state.tail = tail
                 state.bytes += tail.bytes_from(0)
             state.producers = recovered.producers.get(log) or None
-            ledger.logs[log] = ledger.visible[log] = state
+            ledger.logs.add(state)
+            ledger.visible[log] = state
             ledger.classify(state)
             if entry.start:
                 ledger.starts[log] = entry.start
@@ -269,14 +273,14 @@ class LocalEngine(LedgerEngine):
         if group.refs:
             self._show_with_refs(group)
             return
-        show_entries(group.entries, self._place, self._note)
+        show_entries(self.arrivals, group.entries, self._place, self._note)
 
     def _show_with_refs(self, group: PendingGroup) -> None:
         """A log may get batches and references in one group: both in the order of their offsets."""
         place = self._place
         places: list[int] = []
         shown: list[tuple[int, int, int, int, int, LogState, bool]] = []
-        for _, base, time, size, count, _, _, state, _ in group.entries:
+        for base, time, size, count, _, _, state, _ in group.entries:
             places.append(place)
             shown.append((base, place, size, time, count, state, False))
             place += size

@@ -1,5 +1,6 @@
 # C types for frame.py.
 cimport cython
+from mainstem.storage.log_state cimport LogState
 from mainstem.wire.checksum cimport crc32c_at, has_crc32c
 from mainstem.wire.native cimport put_le32, put_le64
 
@@ -7,7 +8,7 @@ cdef int _CRC_AT, _DATA_ENTRY_BYTES, _HEADER_BYTES
 
 @cython.locals(
     head=bytearray, data="unsigned char *", entry=tuple, count=Py_ssize_t, index=Py_ssize_t, body_bytes="long long",
-    log="unsigned long long", base="long long", time="long long", size="unsigned int", records="unsigned int", crc="unsigned int",
+    state=LogState, base="long long", time="long long", size="unsigned int", records="unsigned int", crc="unsigned int",
     flag="unsigned char",
 )
 cpdef tuple encode_data_entries(list entries)

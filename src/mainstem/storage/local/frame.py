@@ -169,7 +169,8 @@ def encode_data_head(columns: DataHead) -> bytes:
 def encode_data_entries(entries: list[DataEntry]) -> tuple[bytes, int]:
     """Head of a DATA frame of batches that were sequenced, and the bytes of all of them."""
     if not cython.compiled:
-        logs, bases, times, sizes, counts, crcs, flags, _, _ = zip(*entries, strict=True)
+        bases, times, sizes, counts, crcs, flags, states, _ = zip(*entries, strict=True)
+        logs = [state.log for state in states]
         return encode_data_head(DataHead(logs, bases, times, sizes, counts, crcs, flags)), sum(sizes)
     count = len(entries)
     head = bytearray(4 + _DATA_ENTRY_BYTES * count)
@@ -177,8 +178,9 @@ def encode_data_entries(entries: list[DataEntry]) -> tuple[bytes, int]:
     put_le32(data, 0, count)
     body_bytes = 0
     for index, entry in enumerate(entries):
-        log, base, time, size, records, crc, flag, _, _ = entry
-        put_le64(data, 4 + 8 * index, log)
+        base, time, size, records, crc, flag, log_state, _ = entry
+        state = log_state
+        put_le64(data, 4 + 8 * index, state.log)
         put_le64(data, 4 + 8 * (count + index), base)
         put_le64(data, 4 + 8 * (2 * count + index), time)
         put_le32(data, 4 + 24 * count + 4 * index, size)

@@ -38,7 +38,7 @@ def encode_group(
         crcs.append(crc)
         data_offset = len(frame)
         if not group.body:
-            buffers = [entry[8] for entry in entries]
+            buffers = [entry[7] for entry in entries]
             group.body = (b"".join(buffers),) if body_bytes <= JOINED_BYTES_MAX * len(buffers) else buffers
         parts += group.body
     if group.refs:

@@ -206,13 +206,14 @@ class Merges:
 
     def _drop_tails(self, place: int) -> Steps[None]:
         engine = self._engine
+        engine.arrivals.drop_before(place)
         for part in in_parts(list(engine.ledger.visible.values()), LOGS_PER_TURN):
             for state in part:
-                tail = state.tail
+                tail = state.own_tail
                 if tail is not None:
                     tail.drop_before(place)
                     if not len(tail):
-                        state.tail = None
+                        state.own_tail = None
             yield turn(engine.runtime)
 
     def _finish_adoptions(self, runs: list[RunFile]) -> Steps[None]:

@@ -26,7 +26,8 @@ from mainstem.storage.local.group import BadGroup, StoredGroup, decode_group, fr
 from mainstem.storage.local.run_file import RunIndex
 from mainstem.storage.local.state_run import read_state_run
 from mainstem.storage.local.stored_file import WAL_SUFFIX, RunFile, WalFile, run_name, wal_name
-from mainstem.storage.local.tail import LogTail, place_of, replay_places
+from mainstem.storage.local.tail import place_of, replay_places
+from mainstem.storage.log_tail import LogTail
 from mainstem.storage.producers import Producer, ProducerTable, decode_producer
 from mainstem.wire.record_batch import HEADER
 

@@ -1,30 +1,26 @@
 # C types for tail.py.
 cimport cython
-from cpython cimport array as columns
 from mainstem.storage.log_state cimport LogState, keep_row
-from mainstem.wire.native cimport append_row, number_at
+from mainstem.storage.log_tail cimport Arrivals, LogTail
 
-cdef Py_ssize_t ROW, BASE, PLACE, SIZE
+cdef Py_ssize_t ASKED_AHEAD
 
-cdef class LogTail:
-    cdef public columns.array rows
-    cdef public object refs
+cdef extern from *:
+    """
+    #define STATE_AT 6    /* in a DataEntry */
 
-    cpdef append(self, long long base, long long place, long long size, long long time)
-
-    @cython.locals(rows=columns.array, at=Py_ssize_t)
-    cpdef tuple row(self, Py_ssize_t index)
-
-    @cython.locals(rows=columns.array, at=Py_ssize_t, stop=Py_ssize_t, end="long long")
-    cpdef tuple side_by_side(self, Py_ssize_t index, long long limit)
-
-    @cython.locals(rows=columns.array, low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t)
-    cdef Py_ssize_t _count_up_to(self, Py_ssize_t column, long long value)
+    static inline void ask_for_state(PyObject *entries, Py_ssize_t index) {
+        char *state = (char *)PyTuple_GET_ITEM(PyList_GET_ITEM(entries, index), STATE_AT);
+        __builtin_prefetch(state, 1);
+        __builtin_prefetch(state + 64, 1);
+    }
+    """
+    void ask_for_state(list entries, Py_ssize_t index) noexcept
 
 @cython.locals(
-    entry=tuple, base="long long", time="long long", size="long long", count="long long", state=LogState,
+    count=Py_ssize_t, index=Py_ssize_t, base="long long", time="long long", size="long long", records="long long", state=LogState,
 )
-cpdef show_entries(list entries, long long place, note)
+cpdef show_entries(Arrivals arrivals, list entries, long long place, note)
 
 @cython.locals(
     bases="const long long[::1]", times="const long long[::1]", sizes="const unsigned int[::1]", counts="const unsigned int[::1]",

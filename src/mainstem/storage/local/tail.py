@@ -1,4 +1,4 @@
-"""The newest batches of each log: where they lie in the write-ahead log, and the cache that saves reading them.
+"""Groups that have become durable: their batches are shown to readers, and kept in a cache that saves reading them.
 
 A place is one number, generation << 32 | position, so that places of one log ascend and a stretch of merged ones is cut off by
 bisection.
@@ -6,18 +6,20 @@ bisection.
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_right
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mainstem.storage.contract import Buffer
+from mainstem.storage.log_tail import Arrivals, LogTail
 
 try:
     import cython
 except ImportError:
     from mainstem.compiled import Uncompiled as cython  # noqa: N813
 if not cython.compiled:
-    from mainstem.wire.bytes_at import append_row, number_at
+    # C functions of tail.pxd and log_state.pxd
+    ask_for_state: Any = None
+    keep_row = ask_for_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,9 +30,8 @@ if TYPE_CHECKING:
 
 POSITION_BITS = 32
 POSITION_MASK = (1 << POSITION_BITS) - 1
-ROW = 4
-"""Numbers of a batch in a tail."""
-BASE, PLACE, SIZE = 0, 1, 2
+ASKED_AHEAD = 8
+"""So many batches before its turn the processor is asked for the memory of a log."""
 CACHE_GONE_MAX = 1024
 """Entries that may be gone before the lists are cut."""
 
@@ -40,103 +41,23 @@ def place_of(generation: int, position: int) -> int:
     return generation << POSITION_BITS | position
 
 
-class LogTail:
-    """Batches of one log that are not merged yet: numbers in one array, because there may be millions.
-
-    Row by row rather than column by column: to append to one of ten thousand logs touches fewer lines of the processor's cache.
-    """
-
-    __slots__ = ("refs", "rows")
-
-    def __init__(self) -> None:
-        self.rows = array("q")
-        """Of each batch its base offset, its place, its size and its time."""
-        self.refs: set[int] | None = None
-        """Base offsets of entries that are references: their bytes carry another log's base offset."""
-
-    def __len__(self) -> int:
-        return len(self.rows) // ROW
-
-    def append(self, base: int, place: int, size: int, time: int) -> None:
-        """Add the next batch."""
-        append_row(self.rows, base, place, size, time)
-
-    def append_ref(self, base: int, place: int, size: int, time: int) -> None:
-        """Add a batch whose bytes are another log's."""
-        self.append(base, place, size, time)
-        if self.refs is None:
-            self.refs = set()
-        self.refs.add(base)
-
-    @property
-    def first(self) -> int:
-        """The base offset of the first batch; there is one."""
-        return number_at(self.rows, 0)
-
-    def row(self, index: int) -> tuple[int, int, int, int]:
-        """Base offset, place, size and time of one batch."""
-        rows, at = self.rows, index * ROW
-        return number_at(rows, at), number_at(rows, at + 1), number_at(rows, at + 2), number_at(rows, at + 3)
-
-    def index_of(self, offset: int) -> int:
-        """Index of the batch that contains the offset, given that it is not below the first."""
-        return self._count_up_to(BASE, offset) - 1
-
-    def side_by_side(self, index: int, limit: int) -> tuple[int, int]:
-        """Of the batches from one on that lie one after the other in a file, and none behind a place: the end, and the next."""
-        rows, refs = self.rows, self.refs
-        at, stop = index * ROW, len(rows)
-        end = number_at(rows, at + PLACE)
-        while at < stop and number_at(rows, at + PLACE) == end and end + number_at(rows, at + SIZE) <= limit:
-            if refs is not None and number_at(rows, at) in refs:
-                break
-            end += number_at(rows, at + SIZE)
-            at += ROW
-        return end, at // ROW
-
-    def bytes_from(self, index: int) -> int:
-        """The size of all batches from one on."""
-        return sum(self.rows[index * ROW + SIZE :: ROW])
-
-    def drop_before(self, place: int) -> None:
-        """Forget batches that lie before a place."""
-        count = self._count_up_to(PLACE, place - 1)
-        if count:
-            if self.refs is not None:
-                self.refs.difference_update(self.rows[: count * ROW : ROW])
-                self.refs = self.refs or None
-            del self.rows[: count * ROW]
-
-    def _count_up_to(self, column: int, value: int) -> int:
-        """How many rows there are up to a value of a column that ascends."""
-        rows = self.rows
-        low, high = 0, len(rows) // ROW
-        while low < high:
-            middle = (low + high) // 2
-            if number_at(rows, middle * ROW + column) <= value:
-                low = middle + 1
-            else:
-                high = middle
-        return low
-
-
-if not cython.compiled:
-
-    def keep_row(state: LogState, base: int, place: int, size: int, time: int) -> None:
-        """Have the next batch of a log in its tail."""
-        state.own_tail.append(base, place, size, time)  # type: ignore[union-attr]
-
-
-def show_entries(entries: list[DataEntry], place: int, note: Callable[[LogState], None]) -> None:
+def show_entries(arrivals: Arrivals, entries: list[DataEntry], place: int, note: Callable[[LogState], None]) -> None:
     """Append the batches of a group, which lie side by side from `place` on, to the tails of their logs."""
-    for entry in entries:
-        _, base, time, size, count, _, _, log_state, _ = entry
+    count = len(entries)
+    for index in range(count):
+        if cython.compiled and index + ASKED_AHEAD < count:
+            ask_for_state(entries, index + ASKED_AHEAD)
+        base, time, size, records, _, _, log_state, _ = entries[index]
         state = log_state
-        if state.own_tail is None:
-            state.own_tail = LogTail()
-        keep_row(state, base, place, size, time)
+        if cython.compiled:
+            keep_row(arrivals, state, base, place, size, time)
+        else:
+            # To gather rows later costs Python more than to append each at once.
+            if state.own_tail is None:
+                state.own_tail = LogTail()
+            state.own_tail.append(base, place, size, time)
         place += size
-        state.end = base + count
+        state.end = base + records
         state.bytes += size
         if state.watchers is not None:
             note(state)

@@ -287,7 +287,7 @@ class WalWriter:
     def _intervals(self, group: PendingGroup) -> tuple[int, int]:
         settings = self._settings
         after_ms, after_bytes = settings.flush_interval_ms, settings.flush_interval_bytes
-        for state in {entry[7] for entry in group.entries}:
+        for state in {entry[6] for entry in group.entries}:
             config = state.config
             if config.flush_interval_ms is not None:
                 after_ms = min(after_ms, config.flush_interval_ms)

@@ -72,11 +72,10 @@ class MemoryEngine(LedgerEngine):
 
     def _show_batches(self, group: PendingGroup) -> None:
         shown = [
-            (base, time, size, count, state, buffer)
-            for _, base, time, size, count, _, _, state, buffer in group.entries
+            (base, time, size, count, state, buffer) for base, time, size, count, _, _, state, buffer in group.entries
         ]
         for _, base, time, _, _, size, count, _, state, place in group.refs:
-            copy = bytearray(group.entries[place][8])
+            copy = bytearray(group.entries[place][7])
             place_batch(copy, 0, base, 0)
             shown.append((base, time, size, count, state, copy))
         if group.refs:

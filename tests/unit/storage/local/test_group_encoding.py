@@ -29,9 +29,9 @@ def group_of(sizes: list[int], refs: int = 0, state: list[StateItem] | None = No
         batch = encode_batch([(0, 1_000 + index, None, b"v" * size, ())])
         place_batch(batch, 0, index, 0)
         header = read_header(batch)
-        group.entries.append((7, index, 1_000 + index, len(batch), 1, header.crc, 0, log_state, batch))
+        group.entries.append((index, 1_000 + index, len(batch), 1, header.crc, 0, log_state, batch))
     for index in range(refs if sizes else 0):
-        _, base, time, size, count, crc, _, _, _ = group.entries[index % len(sizes)]
+        base, time, size, count, crc, _, _, _ = group.entries[index % len(sizes)]
         group.refs.append((8, index, time, 7, base, size, count, crc, log_state, index % len(sizes)))
     group.state = state or []
     return group
@@ -53,8 +53,8 @@ def test_what_is_encoded_is_decoded(
     if sizes:
         assert found.data is not None
         assert found.data_position == data_offset
-        assert list(zip(*found.data, strict=True)) == [entry[:7] for entry in group.entries]
-        body = b"".join(entry[8] for entry in group.entries)
+        assert list(zip(*found.data, strict=True)) == [(7, *entry[:6]) for entry in group.entries]
+        body = b"".join(entry[7] for entry in group.entries)
         assert content[data_offset : data_offset + len(body)] == body
         assert b"".join(group.body) == body
     if group.refs:
@@ -75,7 +75,7 @@ def test_small_batches_are_joined_and_large_ones_are_not_copied() -> None:
     encode_group(small, 1, 1, 0, 0)
     encode_group(large, 1, 1, 0, 0)
     assert [type(part) for part in small.body] == [bytes]
-    assert [id(part) for part in large.body] == [id(entry[8]) for entry in large.entries]
+    assert [id(part) for part in large.body] == [id(entry[7]) for entry in large.entries]
 
 
 def test_an_empty_group_is_a_commit_frame_alone() -> None:
@@ -88,4 +88,4 @@ def test_an_empty_group_is_a_commit_frame_alone() -> None:
 def test_the_checksum_of_a_batch_is_its_own() -> None:
     """What the head says of a batch is what lies in it: the tests above would not notice a pair of lies."""
     group = group_of([5])
-    assert crc32c(group.entries[0][8][CRC_FROM:]) == group.entries[0][5]
+    assert crc32c(group.entries[0][7][CRC_FROM:]) == group.entries[0][4]
