@@ -57,6 +57,11 @@ def number_at(rows: array[int], index: int) -> int:
     return rows[index]
 
 
+def small_number_at(rows: array[int], index: int) -> int:
+    """One of a column of 32 bits."""
+    return rows[index]
+
+
 def crc32c_at(data: Buffer, at: int, size: int) -> int:
     """CRC32C of a small piece; `crc32c` lets others run while a large one is summed."""
     return crc32c(memoryview(data)[at : at + size])

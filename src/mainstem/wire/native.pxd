@@ -15,6 +15,9 @@ cdef inline int append_row(array.array rows, long long base, long long place, lo
 cdef inline long long number_at(array.array rows, Py_ssize_t index) noexcept:
     return rows.data.as_longlongs[index]
 
+cdef inline unsigned int small_number_at(array.array rows, Py_ssize_t index) noexcept:
+    return rows.data.as_uints[index]
+
 cdef extern from *:
     """
     #include <stdint.h>

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from mainstem.model.errors import CorruptData
 from mainstem.storage.disk import Disk
+from mainstem.storage.local.batch_packer import indices_by_log
 from mainstem.storage.local.frame import (
     FLAG_CONTROL,
     FLAG_PRODUCER,
@@ -75,7 +76,7 @@ class SealedFile:
         self._logs: array[int] = array("Q")
         self._flags: array[int] = array("B")
         self._group_times: array[int] = array("q")
-        self.by_log: dict[int, list[int]] = {}
+        self.by_log: dict[int, array[int]] = {}
         self.references: defaultdict[int, list[Reference]] = defaultdict(list)
         self.state: list[StateItem] = []
 
@@ -108,16 +109,14 @@ class SealedFile:
 
     def sort(self, deleted: Collection[int], starts: Mapping[int, int]) -> None:
         """Find the batches of each log, without the dead ones."""
-        by_log: defaultdict[int, list[int]] = defaultdict(list)
-        for index, log in enumerate(self._logs):
-            by_log[log].append(index)
+        by_log = indices_by_log(self._logs)
         bases, counts = self.bases, self.counts
         for log in deleted:
             by_log.pop(log, None)
             self.references.pop(log, None)
         for log in by_log.keys() & starts.keys():
             start = starts[log]
-            alive = [index for index in by_log[log] if bases[index] + counts[index] > start]
+            alive = array("I", (index for index in by_log[log] if bases[index] + counts[index] > start))
             if alive:
                 by_log[log] = alive
             else:
@@ -127,7 +126,7 @@ class SealedFile:
             self.references[log] = [reference for reference in self.references[log] if reference.next > start]
             if not self.references[log]:
                 del self.references[log]
-        self.by_log = dict(by_log)
+        self.by_log = by_log
 
     def batch(self, index: int) -> memoryview:
         """The bytes of a batch."""
@@ -157,6 +156,8 @@ class SealedFile:
     def fold_producers(self, producers: Producers) -> None:
         """Take in what the batches of this file say about their producers, dead ones too: sequences outlive records."""
         content, positions, logs = self.content, self.positions, self._logs
+        if not any(self._flags.tobytes()):
+            return
         touched: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
         unpack_id = _producer_id.unpack_from
         for index, flags in enumerate(self._flags):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from itertools import accumulate
 
 from mainstem.model.errors import CorruptData
 from mainstem.storage.contract import Buffer
 from mainstem.storage.disk import Disk
+from mainstem.storage.local.batch_packer import BatchPacker, OffsetsOverlap
 from mainstem.storage.local.key_index import TABLE_ENTRIES_MAX, KeyTableBuilder
 from mainstem.storage.local.merge_job import MergeJob, MergeOutcome, WalInput
 from mainstem.storage.local.run_series import BlockPacker, RunSeries, collect_keys
@@ -17,7 +16,6 @@ from mainstem.storage.local.run_writer import AdoptedRun
 from mainstem.storage.local.sealed_file import Producers, Reference, SealedFile, read_sealed_file, read_sealed_heads
 from mainstem.storage.local.state_fold import FIRST_GROUP, StateFold
 from mainstem.storage.local.state_run import write_state_run
-from mainstem.wire.checksum import crc32c
 
 LARGE_BATCH_BYTES = 1 << 16
 """A batch of this size is read as well from where it is: sorting it would copy much and gain nothing."""
@@ -155,40 +153,27 @@ def _write_segment(files: list[SealedFile], job: MergeJob, series: RunSeries) ->
     logs = {log for file in files for log in file.by_log}
     referring = {log for file in files for log in file.references}
     classes = job.classes
+    packer = BatchPacker(series, job.block_bytes)
     for log in sorted(logs | referring, key=lambda log: (classes.get(log, 0), log)):
         if log in referring:
             _write_referring_log(files, log, job, series)
         else:
-            _write_log([file for file in files if log in file.by_log], log, job, series)
+            _write_log(files, log, job, series, packer)
     series.finish_run()
 
 
-def _write_log(files: list[SealedFile], log: int, job: MergeJob, series: RunSeries) -> None:
-    """The common case, done by columns: no work per batch but slicing."""
-    bases: list[int] = []
-    nexts: list[int] = []
-    times: list[int] = []
-    batches: list[Buffer] = []
-    for file in files:
-        indices = file.by_log[log]
-        more_bases, more_nexts = _offsets(file, indices)
-        bases += more_bases
-        nexts += more_nexts
-        file_times, positions, sizes, content = file.times, file.positions, file.sizes, file.content
-        times += [file_times[index] for index in indices]
-        batches += [content[positions[index] : positions[index] + sizes[index]] for index in indices]
-    _check_ascending(files[0].input.path, log, bases, nexts)
-    series.begin_log(job.classes.get(log, 0), log, bases[0])
-    ends = list(accumulate(map(len, batches)))
-    count = len(batches)
-    first = written = 0
-    while first < count:
-        stop = max(bisect_right(ends, written + job.block_bytes, first), first + 1)
-        data = batches[first] if stop == first + 1 else b"".join(batches[first:stop])
-        series.add_block(bases[first], nexts[stop - 1], max(times[first:stop]), data, crc32c(data), stop - first)
-        first = stop
-        written = ends[stop - 1]
-    series.end_log(nexts[-1])
+def _write_log(files: list[SealedFile], log: int, job: MergeJob, series: RunSeries, packer: BatchPacker) -> None:
+    """The common case."""
+    parts = [(file, file.by_log[log]) for file in files if log in file.by_log]
+    first, indices = parts[0]
+    series.begin_log(job.classes.get(log, 0), log, first.bases[indices[0]])
+    packer.begin_log()
+    for file, indices in parts:
+        try:
+            packer.take(file, indices)
+        except OffsetsOverlap:
+            raise CorruptData(file.input.path, 0, "offsets overlap", (log,)) from None
+    series.end_log(packer.flush())
 
 
 def _write_referring_log(files: list[SealedFile], log: int, job: MergeJob, series: RunSeries) -> None:

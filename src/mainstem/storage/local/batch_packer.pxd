@@ -1,0 +1,59 @@
+# C types for batch_packer.py.
+cimport cython
+from cpython cimport array as columns
+from mainstem.wire.native cimport number_at, small_number_at
+
+cdef extern from *:
+    """
+    #define ASKED_AHEAD 12    /* So many batches before its turn the processor is asked for what is known of one; then for its bytes. */
+
+    static inline void ask(const void *place) { __builtin_prefetch(place); }
+    static inline unsigned char *start_of(PyObject *view) { return (unsigned char *)PyMemoryView_GET_BUFFER(view)->buf; }
+    """
+    const int ASKED_AHEAD
+    void ask(const void *place) noexcept
+    unsigned char *start_of(object view) noexcept
+
+cdef extern from "string.h":
+    void *memcpy(void *to, const void *source, size_t size) noexcept
+
+cdef inline void ask_for_batch(
+    columns.array bases, columns.array counts, columns.array times, columns.array positions, columns.array sizes, content,
+    columns.array indices, Py_ssize_t at,
+) noexcept:
+    cdef Py_ssize_t index
+    cdef unsigned char *batch
+    if at + ASKED_AHEAD < indices.ob_size:
+        index = indices.data.as_uints[at + ASKED_AHEAD]
+        ask(&bases.data.as_longlongs[index])
+        ask(&counts.data.as_uints[index])
+        ask(&times.data.as_longlongs[index])
+        ask(&positions.data.as_ulonglongs[index])
+        ask(&sizes.data.as_uints[index])
+    if at + ASKED_AHEAD // 2 < indices.ob_size:
+        batch = start_of(content) + positions.data.as_ulonglongs[indices.data.as_uints[at + ASKED_AHEAD // 2]]
+        ask(batch)
+        ask(batch + 64)
+        ask(batch + 128)
+
+cdef inline void copy_from(content, long long position, Py_ssize_t size, bytearray block, Py_ssize_t at) noexcept:
+    memcpy(<char *>block + at, start_of(content) + position, size)
+
+@cython.locals(index=Py_ssize_t, known=columns.array)
+cpdef dict indices_by_log(columns.array logs)
+
+cdef class BatchPacker:
+    cdef object _series
+    cdef bytearray _block
+    cdef Py_ssize_t _block_bytes, _filled, _batches
+    cdef long long _first, _next, _time
+
+    cpdef begin_log(self)
+
+    @cython.locals(
+        bases=columns.array, counts=columns.array, times=columns.array, positions=columns.array, sizes=columns.array, total=Py_ssize_t,
+        count=Py_ssize_t, at=Py_ssize_t, index=Py_ssize_t, base="long long", position="long long", size=Py_ssize_t, time="long long",
+    )
+    cpdef take(self, file, columns.array indices)
+
+    cpdef long long flush(self) except -1
