@@ -51,6 +51,9 @@ cdef inline long long *row_of(Arrivals arrivals, long long number) noexcept:
     cdef PyObject *chunk = PyList_GET_ITEM(arrivals._chunks, (number >> CHUNK_BITS) - arrivals._gone)
     return (<columns.array>chunk).data.as_longlongs + ARRIVAL * (number & (CHUNK_ROWS - 1))
 
+cdef inline long long back_at(Arrivals arrivals, long long number) noexcept:
+    return row_of(arrivals, number)[BACK]
+
 cdef inline int put_arrival(
     Arrivals arrivals, long long number, long long back, long long base, long long place, long long size, long long time
 ) except -1:

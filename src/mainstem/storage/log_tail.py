@@ -153,7 +153,7 @@ class Arrivals:
         number, back = newest, 1
         while number >= self.first and back:
             count += 1
-            back = self._at(number, BACK)
+            back = back_at(self, number)
             number -= back
         if back:
             tail = None
@@ -187,10 +187,14 @@ if not cython.compiled:
         at = (number & (CHUNK_ROWS - 1)) * ARRIVAL
         arrivals._room[at : at + ARRIVAL] = array("q", (base, place, size, time, back))
 
+    def back_at(arrivals: Arrivals, number: int) -> int:
+        """How many rows back the one before it of its log is."""
+        return arrivals._at(number, BACK)
+
     def copy_rows(arrivals: Arrivals, newest: int, count: int, rows: array[int]) -> None:
         """Append so many rows of a log, the newest of which is the last, to a tail."""
         numbers = [newest]
         while len(numbers) < count:
-            numbers.append(numbers[-1] - arrivals._at(numbers[-1], BACK))
+            numbers.append(numbers[-1] - back_at(arrivals, numbers[-1]))
         for number in reversed(numbers):
             rows.extend(arrivals._at(number, column) for column in range(ROW))

@@ -6,13 +6,15 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import msgspec
+
 from mainstem.storage.local.run_blocks import neighbours_end
 from mainstem.storage.local.stored_file import RunFile, StoredFile, WalFile
 from mainstem.storage.local.tail import POSITION_BITS, POSITION_MASK
 from mainstem.storage.log_state import LogState
 
-VIEWS_MAX = 10_000
-"""Logs whose runs are remembered; more only cost looking them up again."""
+VIEWS_MAX = 1_000
+"""Logs whose runs are remembered. To look them up again costs microseconds; to forget very many at once would hold the loop."""
 
 
 class Stretch(NamedTuple):
@@ -31,8 +33,8 @@ class Stretch(NamedTuple):
     """For a reference: the base offset that the reader must see."""
 
 
-class RunView(NamedTuple):
-    """One run's part of a log."""
+class RunView(msgspec.Struct, frozen=True, gc=False):
+    """One run's part of a log. Not a matter for the garbage collector: there may be many, and there are no cycles."""
 
     first: int
     next: int
@@ -48,7 +50,7 @@ class FileSet:
         self.runs: dict[int, RunFile] = {}
         self.version = 0
         """Grows with every change of the runs."""
-        self._views: dict[int, list[RunView]] = {}
+        self._views: dict[int, tuple[RunView, ...]] = {}
 
     def add_run(self, run: RunFile) -> None:
         """A run has become live."""
@@ -62,16 +64,17 @@ class FileSet:
         self.version += 1
         return self.runs.pop(run_id)
 
-    def view(self, log: int) -> list[RunView]:
+    def view(self, log: int) -> tuple[RunView, ...]:
         """The runs that hold a log, in order of its offsets."""
         view = self._views.get(log)
         if view is None:
-            view = []
+            found = []
             for run in self.runs.values():
                 slot = run.index.find(log)
                 if slot >= 0:
-                    view.append(RunView(run.index.firsts[slot], run.index.nexts[slot], run, slot))
-            view.sort(key=lambda part: part.first)
+                    found.append(RunView(run.index.firsts[slot], run.index.nexts[slot], run, slot))
+            found.sort(key=lambda part: part.first)
+            view = tuple(found)
             if len(self._views) >= VIEWS_MAX:
                 self._views.clear()
             self._views[log] = view

@@ -12,8 +12,8 @@ from mainstem.storage.steps import Steps, in_parts, turn
 if TYPE_CHECKING:
     from mainstem.storage.local.engine import LocalEngine
 
-LOGS_PER_TURN = 50
-TRIMS_PER_COMMIT = 50
+LOGS_PER_TURN = 20
+TRIMS_PER_COMMIT = 20
 """Each trimmed log is measured anew when the commit is shown: few at a time, so that the loop is not held."""
 
 
