@@ -62,6 +62,11 @@ def small_number_at(rows: array[int], index: int) -> int:
     return rows[index]
 
 
+def append_small(rows: array[int], number: int) -> None:
+    """Append to such a column."""
+    rows.append(number)
+
+
 def crc32c_at(data: Buffer, at: int, size: int) -> int:
     """CRC32C of a small piece; `crc32c` lets others run while a large one is summed."""
     return crc32c(memoryview(data)[at : at + size])

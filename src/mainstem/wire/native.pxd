@@ -18,6 +18,12 @@ cdef inline long long number_at(array.array rows, Py_ssize_t index) noexcept:
 cdef inline unsigned int small_number_at(array.array rows, Py_ssize_t index) noexcept:
     return rows.data.as_uints[index]
 
+cdef inline int append_small(array.array rows, unsigned int number) except -1:
+    cdef Py_ssize_t count = rows.ob_size
+    array.resize_smart(rows, count + 1)
+    rows.data.as_uints[count] = number
+    return 0
+
 cdef extern from *:
     """
     #include <stdint.h>

@@ -1,7 +1,7 @@
 # C types for batch_packer.py.
 cimport cython
 from cpython cimport array as columns
-from mainstem.wire.native cimport number_at, small_number_at
+from mainstem.wire.native cimport append_small, number_at, small_number_at
 
 cdef extern from *:
     """
@@ -41,6 +41,9 @@ cdef inline void copy_from(content, long long position, Py_ssize_t size, bytearr
 
 @cython.locals(index=Py_ssize_t, known=columns.array)
 cpdef dict indices_by_log(columns.array logs)
+
+@cython.locals(alive=columns.array, at=Py_ssize_t, index=Py_ssize_t)
+cpdef columns.array reaching(columns.array indices, columns.array bases, columns.array counts, long long start)
 
 cdef class BatchPacker:
     cdef object _series

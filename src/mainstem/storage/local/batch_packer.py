@@ -12,7 +12,7 @@ try:
 except ImportError:
     from mainstem.compiled import Uncompiled as cython  # noqa: N813
 if not cython.compiled:
-    from mainstem.wire.bytes_at import number_at, small_number_at
+    from mainstem.wire.bytes_at import append_small, number_at, small_number_at
 
     # C function of batch_packer.pxd
     ask_for_batch: Any = None
@@ -38,8 +38,18 @@ def indices_by_log(logs: array[int]) -> dict[int, array[int]]:
         known = found.get(log)
         if known is None:
             known = found[log] = array("I")
-        known.append(index)
+        append_small(known, index)
     return found
+
+
+def reaching(indices: array[int], bases: array[int], counts: array[int], start: int) -> array[int]:
+    """Those of the batches that reach an offset or more."""
+    alive = array("I")
+    for at in range(len(indices)):
+        index = small_number_at(indices, at)
+        if number_at(bases, index) + small_number_at(counts, index) > start:
+            append_small(alive, index)
+    return alive
 
 
 class BatchPacker:

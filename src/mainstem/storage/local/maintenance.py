@@ -1,4 +1,4 @@
-"""Keeping house, in steps that never hold the loop for long: space, retention, merging, compaction, in this order."""
+"""Keeping house, in steps that never hold the loop for long: space, then retention, and beside it merging and compaction."""
 
 from __future__ import annotations
 
@@ -59,16 +59,23 @@ class Maintenance:
         report = MaintainReport()
         yield from self.space.check(report)
         now = self._engine.runtime.monotonic()
+        retention: Answer[None] | None = None
         if now >= self._retention_due:
             self._retention_due = now + self._engine.settings.retention_check_ms / 1000
-            yield from retain(self._engine, report)
-            if self._compactions.seal_due():
-                self._engine.seal_active()
+            # Beside what follows: very many logs take seconds, in which files would wait to be merged.
+            retention = run_steps(self._retain(report))
         for _ in range(budget.jobs_max):
             if not (yield from self._next_job(report)):
                 break
+        if retention is not None:
+            yield retention
         report.full = self._engine.ledger.full
         return report
+
+    def _retain(self, report: MaintainReport) -> Steps[None]:
+        yield from retain(self._engine, report)
+        if self._compactions.seal_due():
+            self._engine.seal_active()
 
     def _next_job(self, report: MaintainReport) -> Steps[bool]:
         """Do the most urgent job; False when none is due."""

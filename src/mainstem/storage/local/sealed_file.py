@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from mainstem.model.errors import CorruptData
 from mainstem.storage.disk import Disk
-from mainstem.storage.local.batch_packer import indices_by_log
+from mainstem.storage.local.batch_packer import indices_by_log, reaching
 from mainstem.storage.local.frame import (
     FLAG_CONTROL,
     FLAG_PRODUCER,
@@ -115,8 +115,7 @@ class SealedFile:
             by_log.pop(log, None)
             self.references.pop(log, None)
         for log in by_log.keys() & starts.keys():
-            start = starts[log]
-            alive = array("I", (index for index in by_log[log] if bases[index] + counts[index] > start))
+            alive = reaching(by_log[log], bases, counts, starts[log])
             if alive:
                 by_log[log] = alive
             else:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstem.storage.local.batch_packer import BatchPacker, OffsetsOverlap, indices_by_log
+from mainstem.storage.local.batch_packer import BatchPacker, OffsetsOverlap, indices_by_log, reaching
 from mainstem.wire.checksum import crc32c
 
 Batch = tuple[int, int, int, bytes]
@@ -133,3 +133,10 @@ def test_each_log_knows_where_it_stands(logs):
     assert {log: list(indices) for log, indices in found.items()} == {
         log: [index for index, other in enumerate(logs) if other == log] for log in logs
     }
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 9)), max_size=40), st.integers(0, 60))
+def test_what_reaches_an_offset_is_alive(batches, start):
+    bases, counts = array("q", [base for base, _ in batches]), array("I", [count for _, count in batches])
+    alive = reaching(array("I", range(len(batches))), bases, counts, start)
+    assert list(alive) == [index for index, (base, count) in enumerate(batches) if base + count > start]
