@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
-from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from mainstem.storage.local.merge_process import MergeProcess
@@ -22,21 +22,49 @@ _Task = tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]
 
 
 class Lane:
-    """Threads that take jobs from one queue; what a job gave goes back to the loop. Cheaper per job than an executor."""
+    """Threads that take jobs in their order; what a job gave goes back to the loop. Cheaper per job than an executor.
+
+    Of those at rest, the one that worked last goes on: its processor and its memory are at hand. From a common queue two jobs at
+    a time would wake four threads in turns, and catch-up reads take a third longer.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, name: str, threads: int) -> None:
         self._loop = loop
-        self._jobs: SimpleQueue[_Task | None] = SimpleQueue()
-        self._threads = [threading.Thread(target=self._run, name=f"{name}-{n}", daemon=True) for n in range(threads)]
+        self._lock = threading.Lock()
+        self._jobs: deque[_Task | None] = deque()
+        """What no thread was free for."""
+        self._resting: list[_Worker] = []
+        self._threads = [
+            threading.Thread(target=self._run, args=(_Worker(),), name=f"{name}-{n}", daemon=True)
+            for n in range(threads)
+        ]
         for thread in self._threads:
             thread.start()
 
     def put(self, job: Callable[[], T], done: Done[T]) -> None:
         """Do a job in one of the threads."""
-        self._jobs.put((job, done))
+        self._hand_over((job, done))
 
-    def _run(self) -> None:
-        while (task := self._jobs.get()) is not None:
+    def _hand_over(self, task: _Task | None) -> None:
+        with self._lock:
+            if not self._resting:
+                self._jobs.append(task)
+                return
+            worker = self._resting.pop()
+        worker.task = task
+        worker.awake.release()
+
+    def _next(self, worker: _Worker) -> _Task | None:
+        with self._lock:
+            if self._jobs:
+                return self._jobs.popleft()
+            self._resting.append(worker)
+        worker.awake.acquire()
+        task, worker.task = worker.task, None
+        return task
+
+    def _run(self, worker: _Worker) -> None:
+        while (task := self._next(worker)) is not None:
             job, done = task
             value, error = None, None
             try:
@@ -52,9 +80,20 @@ class Lane:
     def close(self, wait_seconds: float = 0.0) -> None:
         """End the threads once they have done what was put before."""
         for _ in self._threads:
-            self._jobs.put(None)
+            self._hand_over(None)
         for thread in self._threads:
             thread.join(wait_seconds)
+
+
+class _Worker:
+    """One thread of a lane, and what it is woken for."""
+
+    __slots__ = ("awake", "task")
+
+    def __init__(self) -> None:
+        self.task: _Task | None = None
+        self.awake = threading.Lock()
+        self.awake.acquire()
 
 
 class AsyncRuntime:

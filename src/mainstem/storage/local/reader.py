@@ -22,7 +22,7 @@ from mainstem.storage.contract import (
 from mainstem.storage.local.file_set import FileSet, Stretch
 from mainstem.storage.local.key_index import key_hash
 from mainstem.storage.local.read_buffers import ReadBuffers
-from mainstem.storage.local.run_blocks import bad_block
+from mainstem.storage.local.run_blocks import read_blocks
 from mainstem.storage.local.settings import EngineSettings
 from mainstem.storage.local.stored_file import RunFile
 from mainstem.storage.local.tail import TailCache
@@ -154,10 +154,15 @@ class Reader:
         total = 0
         joined = self._files.stretches(state, offset, min(limit, READ_STEP_BYTES))
         for stretch in islice(joined, STRETCHES_PER_READ_MAX):
+            taken = stretch
             if stretches and total + stretch.size > limit:
+                if (first_blocks := _first_blocks(stretch, limit - total)) is None:
+                    break
+                taken = first_blocks
+            stretches.append(taken)
+            total += taken.size
+            if taken is not stretch:
                 break
-            stretches.append(stretch)
-            total += stretch.size
         if not stretches:
             return None
         log = state.log
@@ -266,55 +271,97 @@ def _with_base(batch: Buffer, base: int) -> bytearray:
     return copy
 
 
+def _first_blocks(stretch: Stretch, bytes_max: int) -> Stretch | None:
+    """As many blocks of it as there is room for; None where there is none for the first."""
+    if stretch.blocks is None:
+        return None
+    run = stretch.file
+    assert isinstance(run, RunFile)
+    size = 0
+    for block in stretch.blocks:
+        if size + run.index.block_sizes[block] > bytes_max:
+            break
+        size += run.index.block_sizes[block]
+    else:
+        return stretch
+    if not size:
+        return None
+    return stretch._replace(next=run.index.block_nexts[block - 1], size=size, blocks=range(stretch.blocks.start, block))
+
+
 def read_stretches(stretches: Iterable[Stretch], log: int, buffers: ReadBuffers) -> Iterator[Buffer]:
-    """The bytes of stretches, verified; neighbours in one read. Blocks, in a thread of the read lane."""
-    run: list[Stretch] = []
+    """The bytes of stretches, verified; few buffers for many of them. Blocks, in a thread of the read lane."""
+    part: list[Stretch] = []
     size = 0
     for stretch in stretches:
-        if run and (
-            stretch.file is not run[-1].file
-            or stretch.position != run[-1].position + run[-1].size
-            or size + stretch.size > READ_STEP_BYTES
-        ):
-            yield from _read_neighbours(run, size, log, buffers)
-            run, size = [], 0
-        run.append(stretch)
+        if part and (size + stretch.size > READ_STEP_BYTES or not _go_together(part[-1], stretch)):
+            yield from _read_part(part, size, log, buffers)
+            part, size = [], 0
+        part.append(stretch)
         size += stretch.size
-    if run:
-        yield from _read_neighbours(run, size, log, buffers)
+    if part:
+        yield from _read_part(part, size, log, buffers)
 
 
-def _read_neighbours(run: list[Stretch], size: int, log: int, buffers: ReadBuffers) -> Iterator[Buffer]:
-    file = run[0].file.file
-    start = run[0].position
+def _go_together(stretch: Stretch, following: Stretch) -> bool:
+    """Those of runs are read one by one into one buffer, batches of the write-ahead log at once where they are neighbours."""
+    if stretch.blocks is not None:
+        return following.blocks is not None
+    return following.file is stretch.file and following.position == stretch.position + stretch.size
+
+
+def _read_part(part: list[Stretch], size: int, log: int, buffers: ReadBuffers) -> Iterator[Buffer]:
     view = buffers.take(size)
-    count = file.read_into(view, start)
-    if count != size:
-        raise CorruptData(file.path, start, f"{size} bytes must be here, {count} are", (log,))
+    if part[0].blocks is None:
+        yield from _read_batches(part, view, log)
+        return
+    at = first = 0
+    for index, stretch in enumerate(part):
+        # Those that follow each other in a run's index are one read of many blocks, wherever they lie.
+        if index + 1 == len(part) or not _blocks_go_on(stretch, part[index + 1]):
+            size = sum(other.size for other in part[first : index + 1])
+            _read_blocks(view[at : at + size], part[first], stretch, log)
+            at += size
+            first = index + 1
     # Nobody may write into what others read too: a buffer of many batches is shared by all of them.
+    yield view.toreadonly()
+
+
+def _read_batches(part: list[Stretch], view: memoryview, log: int) -> Iterator[Buffer]:
+    file = part[0].file.file
+    start = part[0].position
+    count = file.read_into(view, start)
+    if count != len(view):
+        raise CorruptData(file.path, start, f"{len(view)} bytes must be here, {count} are", (log,))
     view = view.toreadonly()
     patched = False
-    for stretch in run:
+    for stretch in part:
         at = stretch.position - start
-        part = view[at : at + stretch.size]
-        if stretch.blocks is not None:
-            _check_blocks(part, stretch, stretch.blocks, log)
-        else:
-            _check_batch(part, stretch, file.path, log)
-            patched = patched or stretch.base >= 0
+        _check_batch(view[at : at + stretch.size], stretch, file.path, log)
+        patched = patched or stretch.base >= 0
     if not patched:
         yield view
         return
-    for stretch in run:
+    for stretch in part:
         at = stretch.position - start
-        part = view[at : at + stretch.size]
-        yield _with_base(part, stretch.base) if stretch.base >= 0 else part
+        batch = view[at : at + stretch.size]
+        yield _with_base(batch, stretch.base) if stretch.base >= 0 else batch
 
 
-def _check_blocks(content: memoryview, stretch: Stretch, blocks: range, log: int) -> None:
-    run = stretch.file
+def _blocks_go_on(stretch: Stretch, following: Stretch) -> bool:
+    if following.file is not stretch.file or stretch.blocks is None or following.blocks is None:
+        return False
+    return stretch.blocks.stop == following.blocks.start
+
+
+def _read_blocks(view: memoryview, first: Stretch, last: Stretch, log: int) -> None:
+    run = first.file
     assert isinstance(run, RunFile)
-    bad = bad_block(content, run.index.block_sizes, run.index.block_crcs, blocks.start, blocks.stop)
+    assert first.blocks is not None
+    assert last.blocks is not None
+    index = run.index
+    positions, sizes, crcs = index.block_positions, index.block_sizes, index.block_crcs
+    bad = read_blocks(run.file, view, positions, sizes, crcs, first.blocks.start, last.blocks.stop)
     if bad >= 0:
         position = run.index.block_positions[bad]
         raise CorruptData(run.file.path, position, "block checksum does not match", (log,))

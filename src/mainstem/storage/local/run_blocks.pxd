@@ -1,6 +1,49 @@
 # C types for run_blocks.py.
 cimport cython
-from mainstem.wire.checksum cimport bad_piece, has_crc32c
+from mainstem.wire.checksum cimport bad_piece, find_bad_piece, has_crc32c
+
+cdef extern from *:
+    """
+    #include <errno.h>
+    #include <unistd.h>
+
+    #define CHECKED_BYTES (512 << 10)    /* read, then checked, so that they are still in the processor's cache */
+
+    /* Which of these blocks could not be read or does not match; -1: all do. A failure of the disk is in `error`. */
+    static Py_ssize_t read_checked(
+        int fd, unsigned char *data, const unsigned long long *positions, const unsigned int *sizes, const unsigned int *crcs,
+        Py_ssize_t first, Py_ssize_t stop, int *error
+    ) {
+        while (first < stop) {
+            unsigned long long position = positions[first];
+            Py_ssize_t end = first, size = 0, count = 0, bad;
+            do size += sizes[end++];
+            while (end < stop && positions[end] == position + size && size + sizes[end] <= CHECKED_BYTES);
+            while (count < size) {
+                ssize_t more = pread(fd, data + count, size - count, position + count);
+                if (more < 0 && errno == EINTR) continue;
+                if (more < 0) {
+                    *error = errno;
+                    return first;
+                }
+                if (more == 0) {    /* the file ends: the block that is not whole */
+                    for (; count >= sizes[first]; first++) count -= sizes[first];
+                    return first;
+                }
+                count += more;
+            }
+            bad = find_bad_piece(data, sizes, crcs, first, end);
+            if (bad >= 0) return bad;
+            data += size;
+            first = end;
+        }
+        return -1;
+    }
+    """
+    Py_ssize_t read_checked(
+        int fd, unsigned char *data, const unsigned long long *positions, const unsigned int *sizes, const unsigned int *crcs,
+        Py_ssize_t first, Py_ssize_t stop, int *error
+    ) noexcept nogil
 
 @cython.locals(block=Py_ssize_t, start="unsigned long long", at="unsigned long long")
 cpdef Py_ssize_t neighbours_end(
@@ -8,3 +51,24 @@ cpdef Py_ssize_t neighbours_end(
 ) except -1
 
 cpdef Py_ssize_t bad_block(content, sizes, crcs, Py_ssize_t first, Py_ssize_t stop) except? -1
+
+cdef inline Py_ssize_t read_pieces(
+    int fd, unsigned char[::1] view, const unsigned long long[::1] positions, const unsigned int[::1] sizes,
+    const unsigned int[::1] crcs, Py_ssize_t first, Py_ssize_t stop,
+) except? -1:
+    cdef Py_ssize_t index, total = 0, bad = -1
+    cdef int error = 0
+    for index in range(first, stop):
+        total += sizes[index]
+        crcs[index]
+        positions[index]
+    if total != len(view):
+        raise IndexError("the blocks do not fill what they are read into")
+    if total:
+        with nogil:
+            bad = read_checked(fd, &view[0], &positions[0], &sizes[0], &crcs[0], first, stop, &error)
+    if error:
+        raise OSError(error, "a run could not be read")
+    return bad
+
+cpdef Py_ssize_t read_blocks(file, view, positions, sizes, crcs, Py_ssize_t first, Py_ssize_t stop) except? -1

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from array import array
+from typing import Any
 
+from mainstem.storage.disk import DiskFile, LocalFile
 from mainstem.wire.checksum import crc32c
 
 try:
@@ -12,6 +14,9 @@ except ImportError:
     from mainstem.compiled import Uncompiled as cython  # noqa: N813
 if not cython.compiled:
     from mainstem.wire.bytes_at import bad_piece, has_crc32c
+
+    # C function of run_blocks.pxd
+    read_pieces: Any = None
 
 
 def neighbours_end(positions: array[int], sizes: array[int], first: int, stop: int, bytes_max: int) -> int:
@@ -34,4 +39,38 @@ def bad_block(content: memoryview, sizes: array[int], crcs: array[int], first: i
         if crc32c(content[at : at + size]) != crcs[block]:
             return block
         at += size
+    return -1
+
+
+def read_blocks(
+    file: DiskFile,
+    view: memoryview,
+    positions: array[int],
+    sizes: array[int],
+    crcs: array[int],
+    first: int,
+    stop: int,
+) -> int:
+    """Read blocks one behind the other into a view that they fill; which is not whole, or does not match; -1: all are well.
+
+    Compiled, a piece is checked while the processor has it at hand, and the interpreter is left alone until all are: to get it
+    back for each of them takes a reading thread longer than to check it.
+    """
+    if cython.compiled and type(file) is LocalFile and has_crc32c():
+        return read_pieces(file.fd, view, positions, sizes, crcs, first, stop)  # type: ignore[no-any-return]
+    at = 0
+    while first < stop:
+        end = neighbours_end(positions, sizes, first, stop, len(view))
+        piece = view[at : at + sum(sizes[first:end])]
+        count = file.read_into(piece, positions[first])
+        if count < len(piece):
+            while count >= sizes[first]:
+                count -= sizes[first]
+                first += 1
+            return first
+        bad = bad_block(piece, sizes, crcs, first, end)
+        if bad >= 0:
+            return bad
+        at += len(piece)
+        first = end
     return -1

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from array import array
+from pathlib import Path
 
 import pytest
 from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstem.storage.local.run_blocks import bad_block, neighbours_end
+from mainstem.storage.disk import LocalDisk
+from mainstem.storage.local.run_blocks import bad_block, neighbours_end, read_blocks
 
 # Runs of equal sizes are what the compiled check takes three at a time.
 SIZES = st.lists(st.tuples(st.integers(0, 70), st.integers(1, 5)), min_size=1, max_size=6).map(
@@ -56,3 +58,101 @@ def test_neighbours_end_at_a_gap_and_at_the_limit():
     assert neighbours_end(positions, sizes, 0, 2, 1 << 40) == 2
     assert neighbours_end(positions, sizes, 3, 5, 150) == 5
     assert neighbours_end(positions, sizes, 0, 5, 1) == 1, "a block is taken however large it is"
+
+
+class OtherFile:
+    """A file that is not of this machine, as a simulated one is."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def read_into(self, view: memoryview, position: int) -> int:
+        piece = self._content[position : position + len(view)]
+        view[: len(piece)] = piece
+        return len(piece)
+
+
+class Scattered:
+    """Blocks in a file, some of them side by side, in the order of their numbers."""
+
+    def __init__(self, sizes: list[int], gaps: list[int], path: Path) -> None:
+        self.content, self.sizes, self.crcs = blocks_of(sizes)
+        self.positions = array("Q")
+        self.stored = bytearray(512)
+        at = 0
+        for size, gap in zip(sizes, gaps, strict=True):
+            self.stored += bytes(gap)
+            self.positions.append(len(self.stored))
+            self.stored += self.content[at : at + size]
+            at += size
+        self.path = path
+
+    def read(self, kind: str, first: int, stop: int) -> tuple[int, bytes]:
+        view = memoryview(bytearray(sum(self.sizes[first:stop])))
+        if kind == "other":
+            file = OtherFile(self.stored)
+            return read_blocks(file, view, self.positions, self.sizes, self.crcs, first, stop), bytes(view)
+        self.path.write_bytes(self.stored)
+        opened = LocalDisk().open(str(self.path), writable=False)
+        try:
+            return read_blocks(opened, view, self.positions, self.sizes, self.crcs, first, stop), bytes(view)
+        finally:
+            opened.close()
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("blocks") / "run"
+
+
+KINDS = pytest.mark.parametrize("kind", ["local", "other"])
+BLOCKS = st.lists(st.tuples(st.integers(1, 70), st.sampled_from([0, 0, 3])), min_size=1, max_size=20)
+
+
+@KINDS
+@given(BLOCKS, st.data())
+def test_blocks_are_read_from_wherever_they_lie(kind, path, blocks, data):
+    scattered = Scattered([size for size, _ in blocks], [gap for _, gap in blocks], path)
+    first = data.draw(st.integers(0, len(blocks) - 1))
+    stop = data.draw(st.integers(first, len(blocks)))
+    before = sum(scattered.sizes[:first])
+    assert scattered.read(kind, first, stop) == (
+        -1,
+        bytes(scattered.content[before : before + sum(scattered.sizes[first:stop])]),
+    )
+    if first < stop:
+        bad = data.draw(st.integers(first, stop - 1))
+        scattered.stored[scattered.positions[bad] + data.draw(st.integers(0, scattered.sizes[bad] - 1))] ^= 4
+        assert scattered.read(kind, first, stop)[0] == bad
+
+
+@KINDS
+@given(BLOCKS, st.data())
+def test_a_file_that_ends_early_is_told_by_the_block_that_is_not_whole(kind, path, blocks, data):
+    scattered = Scattered([size for size, _ in blocks], [gap for _, gap in blocks], path)
+    cut = data.draw(st.integers(0, len(blocks) - 1))
+    left = data.draw(st.integers(0, scattered.sizes[cut] - 1))
+    del scattered.stored[scattered.positions[cut] + left :]
+    assert scattered.read(kind, 0, len(blocks))[0] == cut
+
+
+@KINDS
+@pytest.mark.parametrize("wrong", [None, 0, 9, 39])
+def test_large_blocks_are_read_and_checked_in_steps(kind, path, wrong):
+    scattered = Scattered([64 << 10] * 40, [0] * 17 + [512] + [0] * 22, path)
+    if wrong is not None:
+        scattered.stored[scattered.positions[wrong] + (64 << 10) - 1] ^= 1
+    bad, content = scattered.read(kind, 0, 40)
+    assert bad == (-1 if wrong is None else wrong)
+    if wrong is None:
+        assert content == scattered.content
+
+
+def test_a_disk_that_fails_is_an_error_and_not_damage(path):
+    scattered = Scattered([100], [0], path)
+    path.write_bytes(scattered.stored)
+    opened = LocalDisk().open(str(path), writable=False)
+    opened.close()
+    view = memoryview(bytearray(100))
+    with pytest.raises(OSError, match=r"Bad file descriptor|could not be read"):
+        read_blocks(opened, view, scattered.positions, scattered.sizes, scattered.crcs, 0, 1)
