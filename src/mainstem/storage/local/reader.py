@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple, TypeAlias, TypeVar, cast
@@ -24,13 +25,12 @@ from mainstem.storage.local.key_index import key_hash
 from mainstem.storage.local.read_buffers import ReadBuffers
 from mainstem.storage.local.run_blocks import read_blocks
 from mainstem.storage.local.settings import EngineSettings
+from mainstem.storage.local.stored_batches import ANY_BASE, bad_batch
 from mainstem.storage.local.stored_file import RunFile
 from mainstem.storage.local.tail import TailCache
 from mainstem.storage.log_state import LogState
 from mainstem.storage.record_search import NOT_FOUND, find_key, find_newest, find_time
 from mainstem.storage.runtime import Runtime
-from mainstem.wire.checksum import crc32c
-from mainstem.wire.record_batch import CRC_FROM
 
 STRETCHES_PER_READ_MAX = 4096
 READ_STEP_BYTES = 4 << 20
@@ -139,14 +139,20 @@ class Reader:
 
     def _read_ahead(self, state: LogState, offset: int, limit: int) -> None:
         """Begin to read what a reader of history will ask for next, before it does."""
-        tail = state.tail
-        if offset >= state.end or (tail is not None and len(tail) and offset >= tail.first):
+        if offset >= state.end or self._is_cached(state, offset):
             return
         reading = self._begin(state, offset, limit)
         if reading is not None:
             self._ahead[state.log] = reading
             if len(self._ahead) > READS_AHEAD_MAX:
                 del self._ahead[next(iter(self._ahead))]
+
+    def _is_cached(self, state: LogState, offset: int) -> bool:
+        tail = state.tail
+        if tail is None or not len(tail) or offset < tail.first:
+            return False
+        _, place, _, _ = tail.row(tail.index_of(offset))
+        return self._cache.find(place) is not None
 
     def _begin(self, state: LogState, offset: int, limit: int) -> Reading | None:
         """Put a read into the lane; None when nothing is stored from the offset on."""
@@ -334,11 +340,12 @@ def _read_batches(part: list[Stretch], view: memoryview, log: int) -> Iterator[B
     if count != len(view):
         raise CorruptData(file.path, start, f"{len(view)} bytes must be here, {count} are", (log,))
     view = view.toreadonly()
-    patched = False
-    for stretch in part:
-        at = stretch.position - start
-        _check_batch(view[at : at + stretch.size], stretch, file.path, log)
-        patched = patched or stretch.base >= 0
+    patched = any(stretch.base >= 0 for stretch in part)
+    sizes = array("I", [stretch.size for stretch in part])
+    bases = array("q", [ANY_BASE if stretch.base >= 0 else stretch.first for stretch in part])
+    bad = bad_batch(view, sizes, bases)
+    if bad >= 0:
+        raise CorruptData(file.path, part[bad].position, "batch does not match its checksum or place", (log,))
     if not patched:
         yield view
         return
@@ -365,13 +372,6 @@ def _read_blocks(view: memoryview, first: Stretch, last: Stretch, log: int) -> N
     if bad >= 0:
         position = run.index.block_positions[bad]
         raise CorruptData(run.file.path, position, "block checksum does not match", (log,))
-
-
-def _check_batch(batch: memoryview, stretch: Stretch, path: str, log: int) -> None:
-    base, length, _, magic, crc = _START.unpack_from(batch)
-    good = magic == 2 and length == stretch.size - 12 and (base == stretch.first or stretch.base >= 0)
-    if not good or crc32c(batch[CRC_FROM:]) != crc:
-        raise CorruptData(path, stretch.position, "batch does not match its checksum or place", (log,))
 
 
 def _single_batches(buffers: Iterable[Buffer]) -> Iterator[Buffer]:
