@@ -300,7 +300,8 @@ def read_stretches(stretches: Iterable[Stretch], log: int, buffers: ReadBuffers)
     part: list[Stretch] = []
     size = 0
     for stretch in stretches:
-        if part and (size + stretch.size > READ_STEP_BYTES or not _go_together(part[-1], stretch)):
+        is_other = bool(part) and (stretch.blocks is None) != (part[-1].blocks is None)
+        if part and (is_other or size + stretch.size > READ_STEP_BYTES):
             yield from _read_part(part, size, log, buffers)
             part, size = [], 0
         part.append(stretch)
@@ -310,55 +311,55 @@ def read_stretches(stretches: Iterable[Stretch], log: int, buffers: ReadBuffers)
 
 
 def _go_together(stretch: Stretch, following: Stretch) -> bool:
-    """Those of runs are read one by one into one buffer, batches of the write-ahead log at once where they are neighbours."""
-    if stretch.blocks is not None:
-        return following.blocks is not None
-    return following.file is stretch.file and following.position == stretch.position + stretch.size
+    """Whether they lie one behind the other, in a file or in the index of a run: those are one read."""
+    if following.file is not stretch.file:
+        return False
+    if stretch.blocks is None or following.blocks is None:
+        return following.position == stretch.position + stretch.size
+    return stretch.blocks.stop == following.blocks.start
 
 
 def _read_part(part: list[Stretch], size: int, log: int, buffers: ReadBuffers) -> Iterator[Buffer]:
+    """Stretches of one kind, into one buffer."""
     view = buffers.take(size)
-    if part[0].blocks is None:
-        yield from _read_batches(part, view, log)
-        return
     at = first = 0
     for index, stretch in enumerate(part):
-        # Those that follow each other in a run's index are one read of many blocks, wherever they lie.
-        if index + 1 == len(part) or not _blocks_go_on(stretch, part[index + 1]):
+        if index + 1 == len(part) or not _go_together(stretch, part[index + 1]):
             size = sum(other.size for other in part[first : index + 1])
-            _read_blocks(view[at : at + size], part[first], stretch, log)
+            (_read_batches if stretch.blocks is None else _read_blocks)(view[at : at + size], part[first], stretch, log)
             at += size
             first = index + 1
     # Nobody may write into what others read too: a buffer of many batches is shared by all of them.
-    yield view.toreadonly()
-
-
-def _read_batches(part: list[Stretch], view: memoryview, log: int) -> Iterator[Buffer]:
-    file = part[0].file.file
-    start = part[0].position
-    count = file.read_into(view, start)
-    if count != len(view):
-        raise CorruptData(file.path, start, f"{len(view)} bytes must be here, {count} are", (log,))
     view = view.toreadonly()
+    if part[0].blocks is None:
+        yield from _checked_batches(part, view, log)
+    else:
+        yield view
+
+
+def _read_batches(view: memoryview, first: Stretch, last: Stretch, log: int) -> None:
+    file = first.file.file
+    count = file.read_into(view, first.position)
+    if count != len(view):
+        raise CorruptData(file.path, first.position, f"{len(view)} bytes must be here, {count} are", (log,))
+
+
+def _checked_batches(part: list[Stretch], view: memoryview, log: int) -> Iterator[Buffer]:
     patched = any(stretch.base >= 0 for stretch in part)
     sizes = array("I", [stretch.size for stretch in part])
     bases = array("q", [ANY_BASE if stretch.base >= 0 else stretch.first for stretch in part])
     bad = bad_batch(view, sizes, bases)
     if bad >= 0:
-        raise CorruptData(file.path, part[bad].position, "batch does not match its checksum or place", (log,))
+        path, position = part[bad].file.file.path, part[bad].position
+        raise CorruptData(path, position, "batch does not match its checksum or place", (log,))
     if not patched:
         yield view
         return
+    at = 0
     for stretch in part:
-        at = stretch.position - start
         batch = view[at : at + stretch.size]
+        at += stretch.size
         yield _with_base(batch, stretch.base) if stretch.base >= 0 else batch
-
-
-def _blocks_go_on(stretch: Stretch, following: Stretch) -> bool:
-    if following.file is not stretch.file or stretch.blocks is None or following.blocks is None:
-        return False
-    return stretch.blocks.stop == following.blocks.start
 
 
 def _read_blocks(view: memoryview, first: Stretch, last: Stretch, log: int) -> None:
