@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 import time
 from collections import deque
@@ -17,6 +18,8 @@ from mainstem.storage.runtime import Done, Timer
 T = TypeVar("T")
 
 READ_THREADS = 4
+READ_AHEAD_THREADS = max(2, min(4, os.cpu_count() or 1))
+"""More than there are processors would take turns on them: with twice as many, history is read a quarter slower."""
 
 _Task = tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]
 
@@ -103,6 +106,7 @@ class AsyncRuntime:
         self.loop = loop
         self._writes = NativeLane(loop, "mainstem-commit") if AVAILABLE else Lane(loop, "mainstem-commit", 1)
         self._reads = Lane(loop, "mainstem-read", READ_THREADS)
+        self._reads_ahead = Lane(loop, "mainstem-read-ahead", READ_AHEAD_THREADS)
         self._merges = Lane(loop, "mainstem-merge", 1)
         self._merge_process = MergeProcess()
         # Called several times per group: as they are, without a method of ours around them.
@@ -127,6 +131,10 @@ class AsyncRuntime:
         """Several threads, so that no cold read stands before a commit."""
         self._reads.put(job, done)
 
+    def read_ahead(self, job: Callable[[], T], done: Done[T]) -> None:
+        """Threads of their own, as many as there are processors."""
+        self._reads_ahead.put(job, done)
+
     def merge(self, job: bytes, done: Done[bytes]) -> None:
         """A child process, talked to from a thread of its own."""
         self._merges.put(lambda: self._merge_process.run(job), done)
@@ -136,4 +144,5 @@ class AsyncRuntime:
         self._merge_process.close()
         self._writes.close(wait_seconds=5)
         self._reads.close(wait_seconds=1)
+        self._reads_ahead.close(wait_seconds=1)
         self._merges.close(wait_seconds=1)

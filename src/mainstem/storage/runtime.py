@@ -44,5 +44,8 @@ class Runtime(Protocol):
     def read(self, job: Callable[[], T], done: Done[T]) -> None:
         """The read lane: several at a time, in no order."""
 
+    def read_ahead(self, job: Callable[[], T], done: Done[T]) -> None:
+        """For reads that nobody waits for yet: as the read lane, but they stand before no read that somebody waits for."""
+
     def merge(self, job: bytes, done: Done[bytes]) -> None:
         """The merge lane: an encoded merge job, done by another process; answers the encoded outcome."""

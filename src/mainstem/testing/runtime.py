@@ -99,6 +99,10 @@ class SimulatedRuntime:
         """The read lane, in any order."""
         self._reads.append((job, done))
 
+    def read_ahead(self, job: Callable[[], T], done: Done[T]) -> None:
+        """Among the others."""
+        self._reads.append((job, done))
+
     def merge(self, job: bytes, done: Done[bytes]) -> None:
         """The merge lane, in any order."""
         assert self._run_merge is not None, "this runtime has no merge lane"

@@ -75,6 +75,9 @@ class ManualClockRuntime:
     def read(self, job: Callable[[], Any], done: Done[Any]) -> None:
         self.runtime.read(job, done)
 
+    def read_ahead(self, job: Callable[[], Any], done: Done[Any]) -> None:
+        self.runtime.read_ahead(job, done)
+
     def merge(self, job: bytes, done: Done[bytes]) -> None:
         self.runtime.merge(job, done)
 

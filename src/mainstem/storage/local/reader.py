@@ -6,7 +6,7 @@ import struct
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from mainstem.model.errors import CorruptData, OffsetOutOfRange, UnknownLog
 from mainstem.storage.answer import Answer
@@ -23,6 +23,7 @@ from mainstem.storage.contract import (
 from mainstem.storage.local.file_set import FileSet, Stretch
 from mainstem.storage.local.key_index import key_hash
 from mainstem.storage.local.read_buffers import ReadBuffers
+from mainstem.storage.local.reads_ahead import READS_AHEAD, Content, Reading, ReadsAhead
 from mainstem.storage.local.run_blocks import read_blocks
 from mainstem.storage.local.settings import EngineSettings
 from mainstem.storage.local.stored_batches import ANY_BASE, bad_batch
@@ -30,33 +31,18 @@ from mainstem.storage.local.stored_file import RunFile
 from mainstem.storage.local.tail import TailCache
 from mainstem.storage.log_state import LogState
 from mainstem.storage.record_search import NOT_FOUND, find_key, find_newest, find_time
-from mainstem.storage.runtime import Runtime
+from mainstem.storage.runtime import Done, Runtime
 
 STRETCHES_PER_READ_MAX = 4096
 READ_STEP_BYTES = 4 << 20
-READS_AHEAD_MAX = 8
-"""Readers of history that are read ahead for, the latest ones; each may hold `read_bytes_max`."""
 J = TypeVar("J")
 R = TypeVar("R")
+ReadLane: TypeAlias = Callable[[Callable[[], Any], Done[Any]], None]
 
 _START = struct.Struct(">qiibI")
 _BASE = struct.Struct(">q")
 _DELTA_AT = 23
 _DELTA = struct.Struct(">i")
-
-
-Content: TypeAlias = tuple[list[Buffer], int]
-"""Batches, and the offset after them."""
-
-
-class Reading(NamedTuple):
-    """A read under way."""
-
-    offset: int
-    limit: int
-    next_offset: int | None
-    """Where it will end, where that is known before: a single stretch above the limit is cut."""
-    content: Answer[Content]
 
 
 class Reader:
@@ -68,8 +54,7 @@ class Reader:
         self._files = files
         self._cache = cache
         self._buffers = ReadBuffers()
-        self._ahead: dict[int, Reading] = {}
-        """What readers of history will ask for next, by log."""
+        self._ahead = ReadsAhead()
 
     def read(self, state: LogState | None, log: int, offset: int, max_bytes: int, hint: ReadHint) -> Answer[ReadResult]:
         """Batches from `offset` on, as the contract says."""
@@ -117,9 +102,11 @@ class Reader:
 
     def _read_files(self, state: LogState, offset: int, max_bytes: int, hint: ReadHint) -> Answer[ReadResult]:
         limit = min(max_bytes, self._settings.read_bytes_max)
-        reading = self._ahead.pop(state.log, None)
-        if reading is None or (reading.offset, reading.limit) != (offset, limit):
-            reading = self._begin(state, offset, limit)
+        reading = self._ahead.take(state.log, offset, limit)
+        # One that comes where it was expected will go on; one that begins may not.
+        reads_ahead = READS_AHEAD if reading is not None else 1
+        if reading is None:
+            reading = self._begin(state, offset, limit, self._runtime.read)
         if reading is None:
             # Nothing is left between here and the end: compaction has removed it.
             return Answer.of(_result(state, [], offset, state.end))
@@ -133,19 +120,20 @@ class Reader:
             answer.resolve(_result(state, batches, offset, next_offset))
 
         reading.content.on_done(finish)
-        if hint is ReadHint.CATCH_UP and reading.next_offset is not None:
-            self._read_ahead(state, reading.next_offset, limit)
+        if hint is ReadHint.CATCH_UP:
+            self._read_ahead(state, reading, reads_ahead)
         return answer
 
-    def _read_ahead(self, state: LogState, offset: int, limit: int) -> None:
+    def _read_ahead(self, state: LogState, reading: Reading, count: int) -> None:
         """Begin to read what a reader of history will ask for next, before it does."""
-        if offset >= state.end or self._is_cached(state, offset):
-            return
-        reading = self._begin(state, offset, limit)
-        if reading is not None:
-            self._ahead[state.log] = reading
-            if len(self._ahead) > READS_AHEAD_MAX:
-                del self._ahead[next(iter(self._ahead))]
+        log = state.log
+        last: Reading | None = self._ahead.last(log) or reading
+        while self._ahead.count(log) < count and last is not None and last.next_offset is not None:
+            if last.next_offset >= state.end or self._is_cached(state, last.next_offset):
+                return
+            last = self._begin(state, last.next_offset, reading.limit, self._runtime.read_ahead)
+            if last is not None:
+                self._ahead.add(log, last)
 
     def _is_cached(self, state: LogState, offset: int) -> bool:
         tail = state.tail
@@ -154,8 +142,8 @@ class Reader:
         _, place, _, _ = tail.row(tail.index_of(offset))
         return self._cache.find(place) is not None
 
-    def _begin(self, state: LogState, offset: int, limit: int) -> Reading | None:
-        """Put a read into the lane; None when nothing is stored from the offset on."""
+    def _begin(self, state: LogState, offset: int, limit: int, lane: ReadLane) -> Reading | None:
+        """Put a read into a lane; None when nothing is stored from the offset on."""
         stretches: list[Stretch] = []
         total = 0
         joined = self._files.stretches(state, offset, min(limit, READ_STEP_BYTES))
@@ -177,7 +165,7 @@ class Reader:
             return _cut(list(read_stretches(stretches, log, self._buffers)), stretches, offset, limit)
 
         next_offset = stretches[-1].next if total <= limit else None
-        return Reading(offset, limit, next_offset, self._run(stretches, job, lambda content: content))
+        return Reading(offset, limit, next_offset, self._run(stretches, job, lambda content: content, lane))
 
     def find(self, state: LogState, place: Place) -> Answer[Found]:
         """A position that needs a look at records."""
@@ -246,8 +234,10 @@ class Reader:
             lambda found: found,
         )
 
-    def _run(self, stretches: list[Stretch], job: Callable[[], J], finish: Callable[[J], R]) -> Answer[R]:
-        """Do a job in the read lane, with its files pinned."""
+    def _run(
+        self, stretches: list[Stretch], job: Callable[[], J], finish: Callable[[J], R], lane: ReadLane | None = None
+    ) -> Answer[R]:
+        """Do a job in a lane, with its files pinned."""
         answer: Answer[R] = Answer()
         pinned = {id(s.file): s.file for s in stretches}
         for file in pinned.values():
@@ -261,7 +251,7 @@ class Reader:
             else:
                 answer.resolve(finish(cast(J, value)))
 
-        self._runtime.read(job, done)
+        (lane or self._runtime.read)(job, done)
         return answer
 
 
