@@ -3,7 +3,8 @@ cimport cython
 from mainstem.storage.log_tail cimport Arrivals, LogTail
 
 cdef enum:
-    LOOSE_MAX = 1024    # so that nobody who asks for a tail has to wait long
+    LOOSE_MAX = 1024      # so that nobody who asks for a tail has to wait long
+    LOOSE_SPREAD = 511    # of these; logs that are written to in turns must not all gather in the same moment
 
 cdef class LogState:
     cdef public long long next, end, bytes, log, plain_bytes_max
@@ -20,7 +21,7 @@ cdef class LogState:
     cdef _gather(self)
 
 cdef inline int keep_row(Arrivals arrivals, LogState state, long long base, long long place, long long size, long long time) except -1:
-    if state._loose >= LOOSE_MAX:
+    if state._loose >= LOOSE_MAX - (state.log * 389 & LOOSE_SPREAD):
         state._gather()
     state._newest = arrivals.keep(state._newest, base, place, size, time)
     if state._loose == 0:

@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from mainstem import compiled
 from mainstem.storage.contract import LogConfig
 from mainstem.storage.local.tail import show_entries
 from mainstem.storage.log_state import FLUSH_SYNC, LogState
@@ -81,6 +82,27 @@ def test_logs_of_one_group_do_not_mix(arrivals):
     show_entries(arrivals, entries, 0, lambda state: None)
     for state in states:
         assert rows(state) == [(base, (base * 3 + state.log) * SIZE, SIZE, 0) for base in range(6)]
+
+
+@pytest.mark.skipif(not compiled.in_use, reason="as Python, a batch is in its log's tail at once")
+def test_logs_that_are_written_to_in_turns_do_not_gather_in_the_same_moment(arrivals):
+    """All of them at once would hold the event loop: ten thousand logs did for a tenth of a second."""
+    states = [new_state(log) for log in range(256)]
+
+    def gathered() -> list[int]:
+        return [0 if state.own_tail is None else len(state.own_tail) for state in states]
+
+    before, times = gathered(), 0
+    for base in range(2_500):
+        entries = [(base, 0, SIZE, 1, 0, 0, state, b"") for state in states]
+        show_entries(arrivals, entries, base * SIZE * len(states), lambda state: None)
+        if base % 10 == 9:
+            now = gathered()
+            moved = sum(old != new for old, new in zip(before, now, strict=True))
+            assert moved <= len(states) // 10
+            before, times = now, times + moved
+    assert times >= 2 * len(states)
+    assert [len(rows(state)) for state in states] == [2_500] * len(states)
 
 
 def test_a_reference_comes_behind_what_was_shown_before_it(arrivals):
