@@ -64,11 +64,18 @@ class Maintenance:
             self._retention_due = now + self._engine.settings.retention_check_ms / 1000
             # Beside what follows: very many logs take seconds, in which files would wait to be merged.
             retention = run_steps(self._retain(report))
-        for _ in range(budget.jobs_max):
-            if not (yield from self._next_job(report)):
-                break
+        failure: Exception | None = None
+        try:
+            for _ in range(budget.jobs_max):
+                if not (yield from self._next_job(report)):
+                    break
+        except Exception as error:  # noqa: BLE001 - told below
+            failure = error
         if retention is not None:
+            # Whatever became of the jobs: two of these at a time would trim twice.
             yield retention
+        if failure is not None:
+            raise failure
         report.full = self._engine.ledger.full
         return report
 
