@@ -254,15 +254,12 @@ class Publication:
         for stage, end in stages.items():
             label: Label | None = None
             offset = 0
-            ahead = self._engine.read(stage.log, offset, READ_BYTES, ReadHint.CATCH_UP)
             while offset < end:
-                read = await ahead
+                # What follows is on its way while this is dealt with: the log reads ahead.
+                read = await self._engine.read(stage.log, offset, READ_BYTES, ReadHint.CATCH_UP)
                 if not read.batches:
                     raise CorruptData("a stage", offset, f"it ends at {offset}, not at {end}", (stage.log,))
                 offset = read.next_offset
-                if offset < end:
-                    # On its way while these are dealt with.
-                    ahead = self._engine.read(stage.log, offset, READ_BYTES, ReadHint.CATCH_UP)
                 # Copied, because they are written into: the buffers may be those of other readers, too.
                 batches = [
                     bytearray(memoryview(buffer)[position : position + size])
