@@ -59,7 +59,13 @@ class Broker:
         parameters = pika.ConnectionParameters(
             host="127.0.0.1", port=self.port, blocked_connection_timeout=PATIENCE_S, **options
         )
-        return pika.BlockingConnection(parameters)
+        try:
+            return pika.BlockingConnection(parameters)
+        except ValueError as error:
+            # So pika puts it when the broker is killed between its connect and its look at the socket.
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from None
+            raise
 
     @contextlib.contextmanager
     def channel(self, **options: Any) -> Iterator[BlockingChannel]:
