@@ -311,7 +311,7 @@ def _go_together(stretch: Stretch, following: Stretch) -> bool:
 
 def _read_part(part: list[Stretch], size: int, log: int, buffers: ReadBuffers) -> Iterator[Buffer]:
     """Stretches of one kind, into one buffer."""
-    view = buffers.take(size)
+    view = buffers.take(size, part[0].position)
     at = first = 0
     for index, stretch in enumerate(part):
         if index + 1 == len(part) or not _go_together(stretch, part[index + 1]):
