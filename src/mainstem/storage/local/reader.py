@@ -128,7 +128,7 @@ class Reader:
         """Begin to read what a reader of history will ask for next, before it does."""
         log = state.log
         last: Reading | None = self._ahead.last(log) or reading
-        while self._ahead.count(log) < count and last is not None and last.next_offset is not None:
+        while self._ahead.has_room(log, count) and last is not None and last.next_offset is not None:
             if last.next_offset >= state.end or self._is_cached(state, last.next_offset):
                 return
             last = self._begin(state, last.next_offset, reading.limit, self._runtime.read_ahead)

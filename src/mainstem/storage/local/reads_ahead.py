@@ -57,14 +57,21 @@ class ReadsAhead:
         line = self._lines.get(log)
         return line[-1] if line else None
 
+    def has_room(self, log: int, count: int) -> bool:
+        """Whether one more is to be begun for a log that may have so many: its first always, others if none must go for it."""
+        line = self._lines.get(log)
+        return line is None or (len(line) < count and self._count < READS_AHEAD_MAX)
+
     def count(self, log: int) -> int:
         """How many there are for this log."""
         line = self._lines.get(log)
         return len(line) if line else 0
 
     def add(self, log: int, reading: Reading) -> None:
-        """One more, behind those of its log; where there are too many, those of the log that was read longest ago go."""
+        """One more, behind those of its log. If there are too many, a second one goes, or that of the log read longest ago."""
         self._lines.setdefault(log, deque()).append(reading)
         self._count += 1
-        while self._count > READS_AHEAD_MAX:
-            self._count -= len(self._lines.pop(next(iter(self._lines))))
+        if self._count > READS_AHEAD_MAX:
+            longer = next((line for line in self._lines.values() if len(line) > 1), None)
+            dropped = [longer.pop()] if longer is not None else self._lines.pop(next(iter(self._lines)))
+            self._count -= len(dropped)

@@ -87,17 +87,48 @@ def test_what_was_begun_for_another_read_is_forgotten(offset: int, limit: int) -
 def test_there_are_not_more_than_a_few_and_the_latest_readers_have_them() -> None:
     ahead = ReadsAhead()
     for log in range(20):
+        ahead.add(log, reading(0))
+        assert len(ahead) == min(log + 1, READS_AHEAD_MAX)
+    assert [log for log in range(20) if ahead.count(log)] == list(range(20 - READS_AHEAD_MAX, 20))
+    # Who reads on stays, and one that has not for longer goes.
+    first = 20 - READS_AHEAD_MAX
+    assert ahead.take(first, 0, LIMIT) is not None
+    ahead.add(first, reading(1))
+    ahead.add(100, reading(0))
+    assert (ahead.count(first), ahead.count(first + 1), len(ahead)) == (1, 0, READS_AHEAD_MAX)
+
+
+@pytest.mark.parametrize("readers", range(1, READS_AHEAD_MAX + 1))
+def test_as_many_readers_as_there_may_be_reads_never_lose_their_next_one(readers: int) -> None:
+    """A second one is begun where there is room, and goes before anybody's first."""
+    ahead = ReadsAhead()
+    at = [0] * readers
+    for turn in range(50):
+        for log in range(readers):
+            taken = ahead.take(log, at[log], LIMIT)
+            assert (taken is not None) == (turn > 0)
+            at[log] += 1
+            last = ahead.last(log) or reading(at[log] - 1)
+            while ahead.has_room(log, READS_AHEAD if turn else 1):
+                last = reading(last.offset + 1)
+                ahead.add(log, last)
+            assert ahead.count(log) >= 1
+            assert len(ahead) <= READS_AHEAD_MAX
+    assert len(ahead) == min(READS_AHEAD * readers, READS_AHEAD_MAX)
+    assert len(ahead) == sum(ahead.count(log) for log in range(readers))
+
+
+def test_readers_that_come_later_take_the_second_ones_first() -> None:
+    ahead = ReadsAhead()
+    early = range(READS_AHEAD_MAX // READS_AHEAD)
+    for log in early:
         for offset in range(READS_AHEAD):
             ahead.add(log, reading(offset))
-            assert len(ahead) <= READS_AHEAD_MAX
-    kept = READS_AHEAD_MAX // READS_AHEAD
-    assert [log for log in range(20) if ahead.count(log)] == list(range(20 - kept, 20))
-    # Who reads on stays, and others that came later go.
-    first = 20 - kept
-    assert ahead.take(first, 0, LIMIT) is not None
-    ahead.add(first, reading(2))
-    ahead.add(100, reading(0))
-    assert (ahead.count(first), ahead.count(first + 1)) == (READS_AHEAD, 0)
+    for log in range(len(early), READS_AHEAD_MAX):
+        ahead.add(log, reading(0))
+        assert len(ahead) == READS_AHEAD_MAX
+    assert [ahead.count(log) for log in range(READS_AHEAD_MAX)] == [1] * READS_AHEAD_MAX
+    assert all(ahead.take(log, 0, LIMIT) is not None for log in range(READS_AHEAD_MAX))
 
 
 def test_a_reader_of_history_asks_once_and_finds_the_rest_begun(monkeypatch: pytest.MonkeyPatch) -> None:
