@@ -24,6 +24,7 @@ from benchmarks.kafka.clients import CannotBuild
 from benchmarks.kafka.produce import kafka_partitions, kafka_produce, kafka_single_records, kafka_sustained
 from benchmarks.kafka.serving import kafka_connections, kafka_latency, kafka_slow_readers
 from benchmarks.load import run
+from benchmarks.overload.scenarios import overload
 from benchmarks.report import HEAD, Figure, write_report
 from benchmarks.restart import restart
 from benchmarks.schedules import schedules
@@ -43,6 +44,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "amqp-properties": lambda parent, quick: amqp_properties(parent, 20_000 if quick else 100_000),
     "amqp-queues": lambda parent, quick: amqp_queues(parent, 10_000 if quick else 100_000),
     "amqp-backlog": lambda parent, quick: amqp_backlog(parent, 1_000_000 if quick else 10_000_000),
+    "overload": lambda parent, quick: overload(parent, 0.1 if quick else 1.0),
     "kafka-produce": lambda parent, quick: kafka_produce(parent, 1 if quick else 4),
     "kafka-sustained": lambda parent, quick: kafka_sustained(parent, 10 if quick else 60),
     "kafka-partitions": lambda parent, quick: kafka_partitions(parent, 1_000 if quick else 4_000),

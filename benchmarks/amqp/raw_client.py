@@ -6,7 +6,7 @@ import socket
 
 from benchmarks.kafka.brokers import Running
 from mainstem.protocols.amqp.codec.framing import METHOD, encode_frame
-from mainstem.protocols.amqp.codec.methods import encode_method
+from mainstem.protocols.amqp.codec.methods import Method, decode_method, encode_method
 
 RECEIVED_AT_ONCE = 1 << 16
 
@@ -34,10 +34,27 @@ class RawClient:
         self._say(1, name, **arguments)
         self.wait()
 
-    def wait(self) -> None:
-        """Until something comes."""
-        if not self._socket.recv(RECEIVED_AT_ONCE):
+    def ask(self, name: str, **arguments: object) -> Method:
+        """A method on the channel, answered by one method."""
+        self._say(1, name, **arguments)
+        return decode_method(self.wait()[7:-1])
+
+    def wait(self) -> bytes:
+        """Until something comes; answers it."""
+        received = self._socket.recv(RECEIVED_AT_ONCE)
+        if not received:
             raise ConnectionError("the broker has closed the connection")
+        return received
+
+    def close(self) -> None:
+        """End the connection in good order."""
+        self._say(0, "connection.close", reply_code=200, reply_text="", class_id=0, method_id=0)
+        self.wait()
+        self._socket.close()
+
+    def cut(self) -> None:
+        """End it without a word."""
+        self._socket.close()
 
     def _say(self, channel: int, name: str, **arguments: object) -> None:
         self.send(encode_frame(METHOD, channel, encode_method(name, **arguments)))

@@ -81,8 +81,13 @@ def create_topics(broker: Running, partitions: dict[str, int]) -> None:
             ]
             body = {"topics": topics, "timeout_ms": 60_000, "validate_only": False}
             connection.sendall(framed(CREATE_TOPICS, 5, body))
-            (size,) = struct.unpack(">i", _exactly(connection, 4))
-            _exactly(connection, size)
+            received(connection)
+
+
+def received(connection: socket.socket) -> bytes:
+    """The next response, without its length."""
+    (size,) = struct.unpack(">i", _exactly(connection, 4))
+    return _exactly(connection, size)
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:

@@ -1,6 +1,7 @@
 """The broker: what every protocol adapter is given.
 
     publish       commit batches (and state) to logs
+    intake        whether clients that publish have to wait
     read, find    batches and positions
     watch         be told when logs grow
     topics        administer topics
@@ -41,6 +42,7 @@ from mainstem.broker.dialect import Dialect
 from mainstem.broker.directed_groups import DirectedGroups
 from mainstem.broker.group_configs import GroupConfigs
 from mainstem.broker.groups import Groups
+from mainstem.broker.intake import UNWRITTEN_BYTES_MAX, Intake
 from mainstem.broker.letters import Letters
 from mainstem.broker.pipelines import Pipelines, table_pipelines
 from mainstem.broker.producers import Producers
@@ -72,9 +74,16 @@ class Broker:
     """One broker over one engine. Open it with `Broker.open`."""
 
     def __init__(
-        self, engine: Engine, clock: Clock, catalog: Catalog, ids: ProducerIds, settings: QueueSettings
+        self,
+        engine: Engine,
+        clock: Clock,
+        catalog: Catalog,
+        ids: ProducerIds,
+        settings: QueueSettings,
+        unwritten_bytes_max: int,
     ) -> None:
         self.clock = clock
+        self.intake = Intake(engine, unwritten_bytes_max)
         self.cluster_id = catalog.cluster_id
         self.topics = Topics(engine, catalog)
         self.producers = Producers(engine, ids)
@@ -92,7 +101,7 @@ class Broker:
         self.parameters = Parameters(self.administration)
         self.policies = Policies(self.administration)
         self.routes = Routes(engine, self._alternate_by_policy)
-        self.queues = Queues(engine, clock, self.topics, self.routes, settings)
+        self.queues = Queues(engine, clock, self.topics, self.routes, settings, self.intake)
         self.queues.rules_for = self._rules_for
         self.policies.on_change.append(self._policies_changed)
         delivery = BrokerDelivery(
@@ -140,7 +149,13 @@ class Broker:
             queue.set_rules(self._rules_for(namespace, queue.name, queue.properties))
 
     @classmethod
-    async def open(cls, engine: Engine, clock: Clock, settings: QueueSettings = QueueSettings()) -> Broker:  # noqa: B008
+    async def open(
+        cls,
+        engine: Engine,
+        clock: Clock,
+        settings: QueueSettings = QueueSettings(),  # noqa: B008
+        unwritten_bytes_max: int = UNWRITTEN_BYTES_MAX,
+    ) -> Broker:
         """Load what is known, and found what must be there. Raises kinds of MainstemError."""
         catalog = Catalog()
         for key, value in (await engine.load(catalogs.SCOPE)).entries.items():
@@ -154,7 +169,7 @@ class Broker:
         ids = ProducerIds()
         for key, value in (await engine.load(producer_ids.SCOPE)).entries.items():
             ids.replay(key, value)
-        broker = cls(engine, clock, catalog, ids, settings)
+        broker = cls(engine, clock, catalog, ids, settings, unwritten_bytes_max)
         await broker.group_configs.load()
         await broker.directed_groups.load()
         await broker.groups.load()

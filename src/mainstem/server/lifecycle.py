@@ -32,6 +32,7 @@ from mainstem.storage.contract import Budget
 from mainstem.transport.listener import Listener, ListenerLimits, PortTaken
 from mainstem.transport.receive_buffer import ChunkPool
 from mainstem.transport.session import OpenSession, Session, Wake
+from mainstem.transport.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -134,11 +135,13 @@ class Server:
             write_buffer_bytes_max=self._settings.limits.write_buffer_bytes_max,
         )
         chunks = ChunkPool(self._settings.storage.cache_bytes_max)
+        turns = Turns()
         for name, addresses in self._settings.listen.items():
             self._check(name, [address.host for address in addresses])
             open_session = functools.partial(self._open_session, name)
-            self._listeners += [Listener(name, address, open_session, limits, chunks) for address in addresses]
+            self._listeners += [Listener(name, address, open_session, limits, chunks, turns) for address in addresses]
         self._operations.listeners = self._listeners
+        self._operations.delays = turns.delays
         self._check_pipelines()
 
     def _check(self, name: str, hosts: list[str]) -> None:
@@ -173,7 +176,8 @@ class Server:
     async def _connect(self, storage: Storage) -> None:
         """Make the broker and the adapters in front of it."""
         try:
-            broker = await Broker.open(storage.engine, LoopClock(), self._settings.queues)
+            unwritten_bytes_max = self._settings.limits.unwritten_bytes_max
+            broker = await Broker.open(storage.engine, LoopClock(), self._settings.queues, unwritten_bytes_max)
         except MainstemError as error:
             raise StartRefused(f"cannot load the catalog: {error}") from error
         broker.stages.govern(self._settings.stages)

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prometheus_client import ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from mainstem import compiled
 from mainstem.server.request_meters import RequestMeter, RequestMeters
 from mainstem.transport.address import Address
+from mainstem.transport.turns import DELAY_BUCKETS_S, Delays
 
 if TYPE_CHECKING:
     from mainstem.transport.listener import Listener
@@ -36,6 +37,7 @@ class ServerOperations:
         self.state = Condition.STARTING
         self.listeners: list[Listener] = []
         self.engine: object | None = None
+        self.delays = Delays()
         self._advertise = advertise
         self._data_directory = str(data_directory.absolute())
         self._version = version("mainstem")
@@ -81,6 +83,7 @@ class ServerOperations:
         yield from self._listeners()
         yield from self._requests.measure()
         yield from self._engine()
+        yield from self._delays()
         info = GaugeMetricFamily("mainstem_info", "Version of the broker", labels=["version"])
         info.add_metric([self._version], 1)
         yield info
@@ -110,6 +113,17 @@ class ServerOperations:
                 counter.add_metric(values, getattr(listener.traffic, name))
         yield connections
         yield from counters.values()
+
+    def _delays(self) -> Iterable[Metric]:
+        delays = self.delays
+        buckets, count = [], 0
+        for bound, number in zip((*map(str, DELAY_BUCKETS_S), "+Inf"), delays.counts, strict=True):
+            count += number
+            buckets.append((bound, float(count)))
+        text = "How late the event loop was with a timer while clients were served"
+        yield HistogramMetricFamily("mainstem_loop_delay_seconds", text, buckets=buckets, sum_value=delays.sum_s)
+        text = "The longest of these delays since the start"
+        yield GaugeMetricFamily("mainstem_loop_delay_max_seconds", text, value=delays.max_s)
 
     def _engine(self) -> Iterable[Metric]:
         for name, value in self.storage().items():

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from mainstem.broker.intake import UNWRITTEN_BYTES_MAX
 from mainstem.broker.queues.settings import QueueSettings
 from mainstem.broker.stages import StageRules
 from mainstem.model.bounds import Positive
@@ -44,6 +45,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """A connection on which nothing moved for so long, and to which nothing is owed, is closed."""
     drain_timeout_ms: Positive = 10_000
     """At the end, how long requests in flight may take before their connections are cut."""
+    unwritten_bytes_max: Positive = UNWRITTEN_BYTES_MAX
+    """Published bytes that are not on disk yet, of all connections; above it, one that publishes is not read."""
     write_buffer_bytes_max: Positive = 4 << 20
     """Bytes that may wait for a peer to read them before we stop reading from it."""
 

@@ -139,6 +139,10 @@ class AsyncRuntime:
         """A child process, talked to from a thread of its own."""
         self._merges.put(lambda: self._merge_process.run(job), done)
 
+    def abandon_merge(self) -> None:
+        """Have a merge under way fail at once; what it has written is removed at the next start."""
+        self._merge_process.abandon()
+
     def close(self) -> None:
         """End child and threads; what they are doing is not waited for long."""
         self._merge_process.close()

@@ -319,6 +319,12 @@ class Engine(Protocol):
     def is_full(self) -> bool:
         """Whether appends are refused at present, because the disk is full."""
 
+    def is_above(self, pending_bytes: int) -> bool:
+        """Whether more than these bytes wait to be durable, or merging is too far behind: callers stop reading from clients."""
+
+    def when_below(self, pending_bytes: int, callback: Callable[[], None]) -> None:
+        """Call back once, when `is_above` is no longer true; at the earliest after what is running now."""
+
     def commit(self, commits: Sequence[Commit]) -> Answer[list[CommitResult]]:
         """Do each Commit or refuse it. One answer, when all that happened is durable."""
 

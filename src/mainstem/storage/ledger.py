@@ -71,6 +71,8 @@ if not cython.compiled:
     ASKED_LOGS_MAX = 0
 
 BATCH_HEADER_BYTES = HEADER.size
+REFERENCE_BYTES = 64
+"""What a reference, or the head of a batch, counts for besides the bytes of batches."""
 _CHECKED_FROM = CRC_FROM
 _unpack_header = HEADER.unpack_from
 _place = struct.Struct(">qii").pack_into
@@ -197,7 +199,7 @@ class Ledger:
     def _check_size(self, commit: Commit) -> None:
         size = sum(len(append.batch) for append in commit.appends)
         size += sum(len(m.scope) + len(m.key) + len(m.value or b"") + 16 for m in commit.state)
-        size += 64 * (len(commit.changes) + len(commit.refers) + len(commit.appends))
+        size += REFERENCE_BYTES * (len(commit.changes) + len(commit.refers) + len(commit.appends))
         if size > self._commit_bytes_max:
             raise CommitTooLarge(f"{size} bytes in one commit; at most {self._commit_bytes_max}")
 
@@ -382,6 +384,7 @@ class Ledger:
         base = state.next
         state.next = base + count
         group.refs.append((state.log, base, time, source.log, source_base, size, count, crc, state, place))
+        group.bytes += REFERENCE_BYTES
         group.rank = max(group.rank, state.rank)
         return base
 

@@ -10,14 +10,16 @@ cdef class LedgerEngine:
     cdef public Ledger _ledger
     cdef public PendingGroup _open
     cdef public dict _leases
-    cdef public list _touched, _under_way
-    cdef public bint _closing
+    cdef public list _touched, _under_way, _waiting_below
+    cdef public bint _closing, _is_behind
     cdef public long long _submitted_bytes
     cdef long long _group_bytes_max, _pending_bytes_max
     cdef bint _scheduled
     cdef Py_ssize_t _callers, _half_answers
     cdef public Py_ssize_t _under_way_max
     cdef double _waiting_since, _submitted_at, _group_seconds
+
+    cpdef bint is_above(self, long long pending_bytes) except -1
 
     @cython.locals(index=Py_ssize_t, count=Py_ssize_t, group=PendingGroup, answer=AnswerCore)
     cpdef commit(self, commits)

@@ -10,7 +10,7 @@ is the subclass's business.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from mainstem.model.errors import EngineClosed, EngineFailed, MainstemError, Overloaded, UnknownLog
@@ -76,6 +76,9 @@ class LedgerEngine:
         self._group_seconds = 0.0
         """How long the last group took to become durable."""
         self._submitted_bytes = 0
+        self._is_behind = False
+        """Whether so much waits to be merged that callers should hold back."""
+        self._waiting_below: list[tuple[int, Callable[[], None]]] = []
         self._leases: dict[str, Lease] = {}
         self._closing = False
         self._failure: EngineFailed | None = None
@@ -91,6 +94,26 @@ class LedgerEngine:
     def is_full(self) -> bool:
         """Whether appends are refused at present."""
         return self._ledger.full
+
+    def is_above(self, pending_bytes: int) -> bool:
+        """Whether more than these bytes wait to be durable, or merging is too far behind."""
+        return self._is_behind or self._submitted_bytes + self._open.bytes > pending_bytes
+
+    def when_below(self, pending_bytes: int, callback: Callable[[], None]) -> None:
+        """Call back once, when that is no longer so."""
+        if self.is_above(pending_bytes):
+            self._waiting_below.append((pending_bytes, callback))
+        else:
+            self._runtime.call_soon(callback)
+
+    def _relieve(self) -> None:
+        """Call those back for whom little enough waits by now."""
+        waiting, self._waiting_below = self._waiting_below, []
+        for pending_bytes, callback in waiting:
+            if self.is_above(pending_bytes):
+                self._waiting_below.append((pending_bytes, callback))
+            else:
+                self._runtime.call_soon(callback)
 
     def commit(self, commits: Sequence[Commit]) -> Answer[list[CommitResult]]:
         """Sequence each Commit, or refuse it; answer when the group is durable."""
@@ -288,6 +311,8 @@ class LedgerEngine:
             for handle in touched:
                 handle.tell()
         resolve_all(group.answers)
+        if self._waiting_below:
+            self._relieve()
 
     def _has_half(self) -> bool:
         """Whether the open group is worth handing over behind another."""
@@ -328,6 +353,7 @@ class LedgerEngine:
     def _begin_closing(self) -> None:
         """From now on every commit is refused."""
         self._closing = True
+        self._is_behind = False
         if self._failure is None:
             self._refusal = EngineClosed("the engine is closed")
 
@@ -340,6 +366,9 @@ class LedgerEngine:
         self._under_way = []
         self._full.clear()
         self._open = PendingGroup()
+        self._submitted_bytes = 0
+        self._is_behind = False
         for group in groups:
             for answer, _ in group.answers:
                 answer.fail(error)
+        self._relieve()

@@ -49,3 +49,6 @@ class Runtime(Protocol):
 
     def merge(self, job: bytes, done: Done[bytes]) -> None:
         """The merge lane: an encoded merge job, done by another process; answers the encoded outcome."""
+
+    def abandon_merge(self) -> None:
+        """Have a merge under way fail at once. For an engine that closes: there is no other after it."""

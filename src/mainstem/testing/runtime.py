@@ -108,6 +108,9 @@ class SimulatedRuntime:
         assert self._run_merge is not None, "this runtime has no merge lane"
         self._merges.append((job, done))
 
+    def abandon_merge(self) -> None:
+        """Here it comes to its end: when that is, the seed decides."""
+
     # The simulation's side
 
     @property

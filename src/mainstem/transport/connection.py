@@ -10,6 +10,7 @@ from mainstem.transport.receive_buffer import WAITING_BYTES_MAX, ChunkPool, Rece
 
 if TYPE_CHECKING:
     from mainstem.transport.session import OpenSession, Session
+    from mainstem.transport.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +34,7 @@ class Owner(Protocol):
 
     traffic: Traffic
     chunks: ChunkPool
+    turns: Turns
     open_session: OpenSession
     write_buffer_bytes_max: int
 
@@ -53,6 +55,9 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, owner: Owner, loop: asyncio.AbstractEventLoop) -> None:
         self._owner = owner
         self._loop = loop
+        self._turns = owner.turns
+        self._is_in_line = False
+        """Whether there is input that waits for its turn."""
         self._buffer = ReceiveBuffer(owner.chunks)
         self._transport: asyncio.Transport
         self._session: Session | None = None
@@ -93,7 +98,10 @@ class Connection(asyncio.BufferedProtocol):
             return  # Lingering: what still comes is read, and dropped.
         self.active_beat = owner.beat
         self._buffer.received(nbytes)
-        self._proceed()
+        if self._is_in_line:
+            self._adjust_reading(cast("Session", self._session))  # One read is enough to wait with.
+        else:
+            self._proceed()
 
     def eof_received(self) -> bool:
         """The peer has ended its half; stay open while the session has something to say."""
@@ -101,9 +109,22 @@ class Connection(asyncio.BufferedProtocol):
         session = self._session
         if session is None or self._closing:
             return False
+        if self._is_in_line:
+            return True  # What has come is dealt with first.
         session.input_ended()
         self._proceed()
         return not session.finished
+
+    def take_turn(self) -> None:
+        """Go on with input that had to wait."""
+        self._is_in_line = False
+        session = self._session
+        if session is None or self._closing:
+            return
+        self._proceed(has_turn=True)
+        if self._input_ended and not self._is_in_line and not self._closing and not session.finished:
+            session.input_ended()
+            self._proceed()
 
     def pause_writing(self) -> None:
         """The peer does not read: neither do we, so that its requests cannot pile up answers here."""
@@ -125,6 +146,7 @@ class Connection(asyncio.BufferedProtocol):
         """Let go of everything."""
         self._closing = True
         session, self._session = self._session, None
+        self._turns.leave(self)
         self._buffer.clear()
         if session is not None:
             session.closed()
@@ -181,13 +203,13 @@ class Connection(asyncio.BufferedProtocol):
         if self._session is not None and not self._closing:
             self._proceed()
 
-    def _proceed(self) -> None:
+    def _proceed(self, *, has_turn: bool = False) -> None:
         """Let the session work as far as input and output allow, and send what it says."""
         session = self._session
         assert session is not None
         try:
             spoke = self._send(session)
-            spoke |= self._pump(session)
+            spoke |= self._pump(session, has_turn=has_turn)
         except Exception:
             # A bug of ours met by this peer's bytes: it costs this connection, not the broker.
             self._owner.traffic.failed += 1
@@ -199,22 +221,29 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._adjust_reading(session)
 
-    def _pump(self, session: Session) -> bool:
+    def _pump(self, session: Session, *, has_turn: bool) -> bool:
         buffer = self._buffer
         spoke = False
-        while not self._write_paused and not session.finished:
+        while not self._write_paused and not session.finished and not self._is_in_line:
             wanted = session.input_wanted
             size = len(buffer)
             if wanted is None or size < wanted:
                 break
+            if not has_turn:
+                has_turn = self._turns.may_work(self)
+                if not has_turn:
+                    self._is_in_line = True
+                    break
             consumed = session.data_received(buffer.view())
             buffer.consume(consumed)
             if self._send(session):
                 spoke = True
-            elif not consumed:
+            elif not consumed and session.input_wanted != 0:
                 wanted = session.input_wanted
                 assert session.finished or wanted is None or wanted > size, "neither progress nor a reason to wait"
                 break
+            if self._turns.is_over():
+                has_turn = False
         buffer.settle()
         return spoke
 
@@ -229,7 +258,7 @@ class Connection(asyncio.BufferedProtocol):
         return True
 
     def _adjust_reading(self, session: Session) -> None:
-        reading = session.input_wanted is not None and not self._write_paused
+        reading = session.input_wanted is not None and not self._write_paused and not self._is_in_line
         if reading != self._reading and not self._closing and not self._input_ended:
             self._reading = reading
             if reading:

@@ -13,6 +13,7 @@ import msgspec
 
 from mainstem.transport.address import Address
 from mainstem.transport.connection import Connection, Traffic
+from mainstem.transport.turns import Turns
 
 if TYPE_CHECKING:
     from mainstem.transport.receive_buffer import ChunkPool
@@ -47,12 +48,19 @@ class Listener:
     """Accepts up to its limit, reclaims what is idle, drains in the end."""
 
     def __init__(
-        self, name: str, address: Address, open_session: OpenSession, limits: ListenerLimits, chunks: ChunkPool
+        self,
+        name: str,
+        address: Address,
+        open_session: OpenSession,
+        limits: ListenerLimits,
+        chunks: ChunkPool,
+        turns: Turns | None = None,
     ) -> None:
         self.name = name
         self.address = address
         self.open_session = open_session
         self.chunks = chunks
+        self.turns = turns or Turns()
         self.traffic = Traffic()
         self.write_buffer_bytes_max = limits.write_buffer_bytes_max
         self.beat = 0

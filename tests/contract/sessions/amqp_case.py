@@ -75,6 +75,8 @@ class StubConnection:
     def __init__(self, session: AmqpSession, owed: list[Callable[[], None]] | None) -> None:
         self.session = session
         self.owed = 0
+        self.is_to_stop = False
+        self.has_rest = False
         self._later = owed
 
     def owe(self, answer: Callable[[], None], size: int = 0) -> None:
@@ -111,6 +113,8 @@ class StubConnection:
         self.owe(done)
 
     def lost(self) -> None: ...
+
+    def publish_rest(self) -> None: ...
 
     def pass_ended(self) -> None: ...
 

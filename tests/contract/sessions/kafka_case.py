@@ -8,6 +8,7 @@ from typing import Any, cast
 from mainstem.broker.broker import Broker
 from mainstem.broker.client_quotas import CLIENT, CONSUMED_BYTES, PRODUCED_BYTES, ClientQuotas, entity_of
 from mainstem.broker.errors import UnknownProducer, UnknownStage
+from mainstem.broker.intake import Intake
 from mainstem.broker.log import Answer, Commit, CommitResult, Committed, LogEnd, ReadResult
 from mainstem.broker.topics import Topic
 from mainstem.coordination.catalog import TopicEntry
@@ -80,6 +81,9 @@ class StubEngine:
 
     async def alter(self, *_: object) -> None: ...
 
+    def is_above(self, pending_bytes: int) -> bool:
+        return False
+
 
 class StubStages:
     def destination(self, name: str) -> object:
@@ -95,6 +99,7 @@ class StubBroker:
         self.stages = StubStages()
         self.clock = StubClock()
         self.cluster_id = "cluster"
+        self.intake = Intake(cast(Engine, StubEngine()))
         self.client_quotas = ClientQuotas(cast(Engine, StubEngine()))
 
     def publish(self, commits: Sequence[Commit]) -> Answer[list[CommitResult]]:

@@ -81,6 +81,9 @@ class ManualClockRuntime:
     def merge(self, job: bytes, done: Done[bytes]) -> None:
         self.runtime.merge(job, done)
 
+    def abandon_merge(self) -> None:
+        self.runtime.abandon_merge()
+
 
 class EngineCase(msgspec.Struct, frozen=True):
     """An engine to be tested, by name."""

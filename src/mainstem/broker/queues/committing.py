@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mainstem.broker.clock import Clock, Timer
+from mainstem.broker.intake import Intake
 from mainstem.broker.queues.draft import Draft, TakeState
 from mainstem.coordination.extra import Extra
-from mainstem.coordination.queue.batch_underway import BatchUnderway
 from mainstem.coordination.queue.message import Message
 from mainstem.model.errors import DiskError, EngineClosed, MainstemError, StorageFull, UnknownLog
 from mainstem.storage.answer import Answer
@@ -26,10 +26,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+WINDOW_BYTES_MAX = 8 << 20
+"""Memory for ready messages of one lane; what is published beyond is read when it is wanted."""
 DRAFT_BYTES_MAX = 4 << 20
 """A draft that is larger is committed at once."""
-OUTBOX_BYTES_MAX = 64 << 20
-"""When so much waits to be durable, publishers are to wait."""
+FLIGHT_BYTES_MAX = 4 << 20
+"""Drafts are committed together up to this size: when they are durable, all their messages are handed out in one turn."""
 FLIGHTS_MAX = 2
 """Commits under way: one that the disk is at, one behind it."""
 SETTLE_DELAY_S = 0.05
@@ -42,10 +44,9 @@ Done: TypeAlias = Callable[[Any, BaseException | None], None]
 
 
 class _Flight(NamedTuple):
-    """A commit under way."""
+    """Drafts under way to the disk. Each has those to call back when it, and all before it, is durable."""
 
     drafts: list[Draft]
-    callbacks: list[tuple[Done, Any]]
 
 
 class Committing:
@@ -55,6 +56,7 @@ class Committing:
         self,
         engine: Engine,
         clock: Clock,
+        intake: Intake,
         *,
         take_state: TakeState,
         on_arrival: Callable[[Iterable[QueueLane]], None],
@@ -62,26 +64,28 @@ class Committing:
     ) -> None:
         self._engine = engine
         self._clock = clock
+        self.intake = intake
         self._take_state = take_state
         self._on_arrival = on_arrival
         self._on_return = on_return
         self._draft = Draft()
         self._cut: list[Draft] = []
         """Drafts of this turn that are complete."""
-        self._callbacks: list[tuple[Done, Any]] = []
         self._flights: list[_Flight] = []
-        self._fan: BatchUnderway | None = None
+        self._fan: Any = None
         self._now_ms = 0
         """Of this turn; 0: not asked yet."""
+        self.window_bytes_max = WINDOW_BYTES_MAX
+        """What one lane may hold in memory, now: all have their share."""
         self._is_scheduled = False
         self._timer: Timer | None = None
-        self._bytes = 0
         self.is_whole = False
         """Whether what is put belongs into one commit, whatever its size."""
         self._relieved: list[tuple[Callable[[], None], Iterable[Queue]]] = []
         """Who waits, and for which queues."""
         self.is_full = False
         """Whether the disk is."""
+        self._awaits_relief = False
         self.full_queues: set[Queue] = set()
         """Those whose publishers were told to wait."""
 
@@ -100,7 +104,7 @@ class Committing:
 
     def grow(self, size: int) -> None:
         """What was added has grown by so many bytes; it may be sealed by that."""
-        self._bytes += size
+        self.intake.drafted_bytes += size
         self._draft.bytes += size
         if self._draft.bytes > DRAFT_BYTES_MAX:
             self._cut_draft()
@@ -129,20 +133,24 @@ class Committing:
 
     def when_durable(self, callback: Done, token: Any) -> None:
         """Call back, in order, when all that was put and settled so far is durable; not before the end of the turn."""
-        if self._draft.is_empty and not self._cut and self._flights:
-            self._flights[-1].callbacks.append((callback, token))
-            return
-        self._callbacks.append((callback, token))
-        self._schedule()
+        if not self._draft.is_empty or not (self._cut or self._flights):
+            last = self._draft
+            self._schedule()
+        else:
+            last = self._cut[-1] if self._cut else self._flights[-1].drafts[-1]
+        last.callbacks.append((callback, token))
 
     def _cut_draft(self) -> None:
         """What follows belongs into another commit."""
         if not self._draft.is_empty and not self.is_whole:
-            self._draft.seal(self._take_state)
-            self._cut.append(self._draft)
-            self._draft = Draft()
-            self._fan = None
+            self._end_draft()
             self._schedule()
+
+    def _end_draft(self) -> None:
+        self._draft.seal(self._take_state)
+        self._cut.append(self._draft)
+        self._draft = Draft()
+        self._fan = None
 
     # Committing
 
@@ -155,7 +163,7 @@ class Committing:
         self._is_scheduled = False
         self._now_ms = 0
         if len(self._flights) < FLIGHTS_MAX:
-            self.flush()
+            self._flush(FLIGHTS_MAX)
 
     def _flush_late(self) -> None:
         self._timer = None
@@ -163,20 +171,29 @@ class Committing:
 
     def flush(self) -> None:
         """Commit what there is."""
+        self._flush(None)
+
+    def _flush(self, flights_max: int | None) -> None:
+        """Commit what there is, as far as that many flights take it."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if not self._draft.is_empty:
-            self._draft.seal(self._take_state)
-            self._cut.append(self._draft)
-            self._draft = Draft()
-            self._fan = None
-        drafts, self._cut = self._cut, []
-        callbacks, self._callbacks = self._callbacks, []
-        if drafts:
-            self._commit(_Flight(drafts, callbacks))
-        elif self._flights:
-            self._flights[-1].callbacks.extend(callbacks)
+            self._end_draft()
+        while self._cut and (flights_max is None or len(self._flights) < flights_max):
+            count = size = 0
+            while count < len(self._cut) and size < FLIGHT_BYTES_MAX:
+                size += self._cut[count].bytes
+                count += 1
+            drafts, self._cut = self._cut[:count], self._cut[count:]
+            self.intake.drafted_bytes -= size
+            self._commit(_Flight(drafts))
+        callbacks, self._draft.callbacks = self._draft.callbacks, []
+        if not callbacks:
+            return
+        if self._cut or self._flights:
+            last = self._cut[-1] if self._cut else self._flights[-1].drafts[-1]
+            last.callbacks += callbacks
         else:
             _call(callbacks, None)
 
@@ -191,22 +208,25 @@ class Committing:
         results: Sequence[Any] = [failure] * len(flight.drafts) if failure is not None else answer.result()
         arrived: dict[QueueLane, None] = {}
         again: list[Draft] = []
+        callbacks: list[tuple[Done, Any]] = []
         error: BaseException | None = None
         for draft, result in zip(flight.drafts, results, strict=True):
+            callbacks += draft.callbacks
             if isinstance(result, Committed):
-                self._bytes -= draft.bytes
-                draft.accept(result.bases, arrived)
+                draft.accept(result.bases, arrived, self.window_bytes_max)
             elif isinstance(result, UnknownLog) and draft.without_gone(self._take_state):
                 again.append(draft)
             else:
-                self._bytes -= draft.bytes
                 error = result
                 self._refused(draft, result)
         if again:
-            self._commit(_Flight(again, flight.callbacks))
+            for draft in again:
+                draft.callbacks = []
+            again[-1].callbacks = callbacks
+            self._commit(_Flight(again))
         else:
-            _call(flight.callbacks, error)
-        if not self._draft.is_empty or self._cut or self._callbacks:
+            _call(callbacks, error)
+        if not self._draft.is_empty or self._cut or self._draft.callbacks:
             self._schedule()
         if arrived:
             self._on_arrival(arrived)
@@ -217,7 +237,7 @@ class Committing:
         for extra in draft.extras:
             extra.resolved(error if isinstance(error, MainstemError) else EngineClosed(str(error)))
         for batch in draft.batches:
-            for lane in (batch.lane, *(lane for lane, _ in batch.refers)):
+            for lane in (batch.lane, *batch.refers):
                 lane.queue.came(batch.count)
         there = [lane for lane in draft.dirty if not lane.is_gone]
         for lane in there:
@@ -244,8 +264,8 @@ class Committing:
 
     @property
     def is_pressed(self) -> bool:
-        """Whether publishers are to wait: the disk is full, or too much waits for it."""
-        return self.is_full or self._bytes > OUTBOX_BYTES_MAX
+        """Whether publishers wait: the disk is full, or too much waits for it."""
+        return self.is_full or self.intake.is_pressed
 
     def not_full(self, queue: Queue) -> None:
         """A queue has room again, or is gone."""
@@ -256,9 +276,14 @@ class Committing:
     def when_relieved(self, callback: Callable[[], None], queues: Iterable[Queue] = ()) -> None:
         """Call back once, when who publishes to these queues may go on. More of them may be added meanwhile."""
         self._relieved.append((callback, queues))
+        if not self.is_full:
+            self._relieve_later()
 
     def _relieve(self) -> None:
-        if not self._relieved or self.is_full or self._bytes > OUTBOX_BYTES_MAX // 2:
+        if not self._relieved or self.is_full:
+            return
+        if not self.intake.is_relieved:
+            self._relieve_later()
             return
         waiting, self._relieved = self._relieved, []
         for callback, queues in waiting:
@@ -266,6 +291,15 @@ class Committing:
                 callback()
             else:
                 self._relieved.append((callback, queues))
+
+    def _relieve_later(self) -> None:
+        if not self._awaits_relief:
+            self._awaits_relief = True
+            self.intake.when_relieved(self._intake_relieved)
+
+    def _intake_relieved(self) -> None:
+        self._awaits_relief = False
+        self._relieve()
 
 
 def _finish(answer: Answer[None], _: Any, error: BaseException | None) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mainstem.coordination.extra import Extra, Share
 from mainstem.coordination.queue.batch_underway import BatchUnderway
-from mainstem.coordination.queue.message import Message
+from mainstem.coordination.queue.message import Message, copy_messages
 from mainstem.storage.contract import Append, Commit, LogChange, Mutation, Refer
 
 if TYPE_CHECKING:
@@ -19,7 +19,19 @@ TakeState: TypeAlias = "Callable[[QueueLane], tuple[list[Mutation], list[LogChan
 class Draft:
     """What will be one commit."""
 
-    __slots__ = ("batches", "bytes", "changes", "dirty", "extras", "laid_off", "referred", "sealed", "shares", "state")
+    __slots__ = (
+        "batches",
+        "bytes",
+        "callbacks",
+        "changes",
+        "dirty",
+        "extras",
+        "laid_off",
+        "referred",
+        "sealed",
+        "shares",
+        "state",
+    )
 
     def __init__(self) -> None:
         self.batches: list[BatchUnderway] = []
@@ -37,6 +49,8 @@ class Draft:
         self.state: list[Mutation] = []
         self.changes: list[LogChange] = []
         self.bytes = 0
+        self.callbacks: list[tuple[Callable[[Any, BaseException | None], None], Any]] = []
+        """To be called when this is durable: each with its token, and the reason if it is not."""
 
     @property
     def is_empty(self) -> bool:
@@ -54,11 +68,12 @@ class Draft:
 
     def without_gone(self, take_state: TakeState) -> bool:
         """Leave out what was for queues that are gone; answers whether there was any."""
+        gone = _hand_on(self.batches)
         kept = [(batch, data) for batch, data in zip(self.batches, self.sealed, strict=True) if not batch.lane.is_gone]
-        gone = len(self.batches) - len(kept)
+        gone += len(self.batches) - len(kept)
         self.batches, self.sealed = [batch for batch, _ in kept], [data for _, data in kept]
         for batch in self.batches:
-            refers = [(lane, messages) for lane, messages in batch.refers if not lane.is_gone]
+            refers = [lane for lane in batch.refers if not lane.is_gone]
             gone += len(batch.refers) - len(refers)
             batch.refers = refers
         self.dirty = {lane for lane in self.dirty if not lane.is_gone}
@@ -76,7 +91,7 @@ class Draft:
     def commit(self) -> Commit:
         """As storage takes it."""
         appends = [Append(batch.lane.log, data) for batch, data in zip(self.batches, self.sealed, strict=True)]
-        refers = [Refer(lane.log, n) for n, batch in enumerate(self.batches) for lane, _ in batch.refers]
+        refers = [Refer(lane.log, n) for n, batch in enumerate(self.batches) for lane in batch.refers]
         state, changes = self.state, self.changes
         for share in self.shares:
             appends += share.appends
@@ -84,11 +99,12 @@ class Draft:
             changes = [*changes, *share.changes]
         return Commit(appends=appends, refers=refers, state=state, changes=changes)
 
-    def accept(self, bases: Sequence[int], arrived: dict[QueueLane, None]) -> None:
+    def accept(self, bases: Sequence[int], arrived: dict[QueueLane, None], window_bytes_max: int) -> None:
         """It happened, at these offsets."""
         batches = self.batches
         for batch, base in zip(batches, bases, strict=False):
-            batch.lane.accept(base, batch.count, batch.messages)
+            messages = _copies(batch, batch.lane, window_bytes_max) if batch.is_shared else batch.messages
+            batch.lane.accept(base, batch.count, messages)
             batch.lane.queue.came(batch.count)
             arrived[batch.lane] = None
         at = len(batches)
@@ -96,8 +112,38 @@ class Draft:
             extra.resolved(bases[at : at + len(share.appends)])
             at += len(share.appends)
         for batch in batches:
-            for lane, messages in batch.refers:
-                lane.accept(bases[at], batch.count, messages)
+            for lane in batch.refers:
+                lane.accept(bases[at], batch.count, _copies(batch, lane, window_bytes_max))
                 lane.queue.came(batch.count)
                 arrived[lane] = None
                 at += 1
+
+
+def _hand_on(batches: Sequence[BatchUnderway]) -> int:
+    """Where the lane is gone that stores what others refer to, the next one stores it; answers how often that was."""
+    count = 0
+    for batch in batches:
+        if batch.lane.is_gone and (there := [lane for lane in batch.refers if not lane.is_gone]):
+            batch.lane, batch.refers = there[0], there[1:]
+            count += 1
+    return count
+
+
+def _copies(batch: BatchUnderway, lane: QueueLane, window_bytes_max: int) -> list[Message] | None:
+    """Messages of a shared batch for the window of a lane: where there is room, and somebody to give them to.
+
+    A queue that nobody reads holds none: of a thousand of those, memory would have a thousand copies for nothing.
+    """
+    queue = lane.queue
+    if not (queue.consumers.all or queue.is_limited or queue.may_expire):
+        return None
+    if not (lane.has_room(batch.count - 1, queue.window_max) and lane.holds_less(window_bytes_max)):
+        return None
+    models = batch.messages
+    assert models is not None
+    messages = copy_messages(lane, models)
+    for message, model in zip(messages, models, strict=True):
+        ttl_ms = model.expires_ms
+        if ttl_ms >= 0 or queue.has_ttl:
+            message.expires_ms = queue.expiry(message.timestamp_ms, ttl_ms)
+    return messages

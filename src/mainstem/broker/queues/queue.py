@@ -493,7 +493,12 @@ class Queue:
     def refill(self) -> None:
         """Read what follows, if the window runs low."""
         for lane in self.lanes:
-            if lane.tail < lane.end and not lane.is_reading and len(lane.ready) < WINDOW_MESSAGES_LOW:
+            if (
+                lane.tail < lane.end
+                and not lane.is_reading
+                and len(lane.ready) < WINDOW_MESSAGES_LOW
+                and (not lane.ready or lane.holds_less(self._home.reader.window_bytes_max))
+            ):
                 self._home.reader.read(lane)
 
     # Expiring and overflowing

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mainstem.broker.clock import Clock
+from mainstem.broker.intake import Intake
 from mainstem.broker.queues.awakening import awaken
+from mainstem.broker.queues.committing import WINDOW_BYTES_MAX
 from mainstem.broker.queues.consumers import Consumer
 from mainstem.broker.queues.dead_lettering import DeadLettering, Envelopes
 from mainstem.broker.queues.declaring import Declaring
 from mainstem.broker.queues.ending import Ending
-from mainstem.broker.queues.outbox import WINDOW_BYTES_MAX, Outbox
+from mainstem.broker.queues.outbox import Outbox
 from mainstem.broker.queues.queue import Queue, QueueLane
 from mainstem.broker.queues.reading import Reader
 from mainstem.broker.queues.rewinding import Rewinding
@@ -64,6 +66,7 @@ class Queues:
         topics: Topics,
         routes: Routes,
         settings: QueueSettings = QueueSettings(),  # noqa: B008
+        intake: Intake | None = None,
     ) -> None:
         self.clock = clock
         self.settings = settings
@@ -82,7 +85,12 @@ class Queues:
         self._is_scheduled = False
         self.upkeep = Upkeep(clock)
         self.outbox = Outbox(
-            engine, clock, take_state=self._take_state, on_arrival=self._came, on_return=self._came_back
+            engine,
+            clock,
+            intake or Intake(engine),
+            take_state=self._take_state,
+            on_arrival=self._came,
+            on_return=self._came_back,
         )
         self.reader = Reader(engine, self._read, self.outbox.dirty, self._rest)
         self._dead = DeadLettering(self, routes)
@@ -238,7 +246,8 @@ class Queues:
     def _add_lane(self, queue: Queue, number: int, cursor: Cursor, end: int) -> QueueLane:
         lane: QueueLane = Lane(queue, number, cursor, end)
         self._lanes[lane.log] = lane
-        self.outbox.window_bytes_max = min(WINDOW_BYTES_MAX, self.settings.window_bytes_max // len(self._lanes))
+        share = min(WINDOW_BYTES_MAX, self.settings.window_bytes_max // len(self._lanes))
+        self.outbox.window_bytes_max = self.reader.window_bytes_max = share
         return lane
 
     def count_unopened(self, queue: Queue) -> int | None:

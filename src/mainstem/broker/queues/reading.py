@@ -41,6 +41,8 @@ class Reader:
         self._on_read = on_read
         self._on_skipped = on_skipped
         self._on_rest = on_rest
+        self.window_bytes_max = READ_BYTES_MAX
+        """What one lane may have in memory, now: all have their share."""
 
     def read(self, lane: QueueLane) -> None:
         """Read on from the lane's tail, if nobody does."""
@@ -51,7 +53,7 @@ class Reader:
                 lane.is_reading = False
                 lane.queue.wake()  # There was nothing to read after all: whoever waits for it is to be told.
                 return
-            size = min(max(READ_BYTES, lane.bytes_average * READ_MESSAGES), READ_BYTES_MAX)
+            size = min(max(READ_BYTES, lane.bytes_average * READ_MESSAGES), READ_BYTES_MAX, self.window_bytes_max)
             answer = self._engine.read(lane.log, lane.tail, size, ReadHint.CATCH_UP)
             answer.on_done(functools.partial(self._read, lane, lane.tail))
 
@@ -132,6 +134,7 @@ class Reader:
         if lane.rests:
             wanted = self._set_to_rest(lane, wanted)
             size = sum(len(message.value) for message in wanted)
+        lane.note_heads(wanted)
         lane.ready.extend(wanted)
         lane.ready_bytes += size
         if wanted:

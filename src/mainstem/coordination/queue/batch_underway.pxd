@@ -5,6 +5,7 @@ from mainstem.wire.native cimport grow, put_bytes, put_varint, varint_size
 cdef class BatchUnderway:
     cdef public object lane, refers
     cdef public list messages
+    cdef public bint is_shared
     cdef public long long timestamp_ms
     cdef public Py_ssize_t count
     cdef bytearray _body

@@ -41,16 +41,18 @@ def encode_content(key: bytes | None, headers: bytes, value: bytes | memoryview 
 class BatchUnderway:
     """Records of one turn for one log, becoming a batch."""
 
-    __slots__ = ("_body", "count", "lane", "messages", "refers", "timestamp_ms")
+    __slots__ = ("_body", "count", "is_shared", "lane", "messages", "refers", "timestamp_ms")
 
     def __init__(self, lane: Lane[Any], timestamp_ms: int) -> None:
         self.lane = lane
         self.timestamp_ms = timestamp_ms
         self.count = 0
         self.messages: list[Message] | None = []
-        """For the window of the lane; None when it has no room for all."""
-        self.refers: Sequence[tuple[Lane[Any], list[Message] | None]] = ()
-        """Further lanes that get the same records, by reference."""
+        """For the window of the lane; None when it has no room for all. Shared: models, of which each lane takes copies."""
+        self.is_shared = False
+        """Whether it is for several lanes: stored once, by reference from the others."""
+        self.refers: Sequence[Lane[Any]] = ()
+        """Those others."""
         self._body = bytearray(_LEAD)
 
     @property

@@ -9,3 +9,6 @@ cdef class Message:
 
 @cython.locals(message=Message, made=list)
 cpdef list new_messages(lane, long long timestamp_ms, key, headers, values, long long expires_ms)
+
+@cython.locals(message=Message, model=Message, made=list)
+cpdef list copy_messages(lane, list models)

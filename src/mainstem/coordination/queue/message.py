@@ -90,3 +90,22 @@ def new_messages(
         message.expires_ms = expires_ms
         made.append(message)
     return made
+
+
+def copy_messages(lane: Lane[Any], models: list[Message]) -> list[Message]:
+    """The same messages for another lane; offsets come later, and so does when they expire."""
+    made: list[Message] = []
+    for model in models:
+        message = Message.__new__(Message)
+        message.lane = lane
+        message.offset = -1
+        message.timestamp_ms = model.timestamp_ms
+        message.key = model.key
+        message.headers = model.headers
+        message.value = model.value
+        message.expires_ms = 0
+        if not cython.compiled:
+            message.deliveries = message.failures = 0
+            message.holder = None
+        made.append(message)
+    return made

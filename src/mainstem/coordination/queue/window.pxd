@@ -5,13 +5,18 @@ from mainstem.coordination.queue.message cimport Message
 cdef class Window:
     cdef public object ready, _ahead
     cdef public dict unsettled
-    cdef public long long ready_bytes, bytes_average, tail, end, opened_at, count, given_out
+    cdef public long long ready_bytes, heads_max, bytes_average, tail, end, opened_at, count, given_out
     cdef public bint is_reading
 
     cpdef extend(self, long long end)
 
     @cython.locals(waiting="long long")
     cpdef bint has_room(self, long long messages, long long window) except -1
+
+    cpdef bint holds_less(self, long long memory_bytes) except -1
+
+    @cython.locals(message=Message, longest="long long")
+    cpdef note_heads(self, list messages)
 
     @cython.locals(end="long long")
     cpdef accept(self, long long base, long long count, list messages)

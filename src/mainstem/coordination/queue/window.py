@@ -16,6 +16,8 @@ from collections.abc import Iterable
 
 from mainstem.coordination.queue.message import Message
 
+MESSAGE_BYTES = 200
+"""Memory of a message in a window, besides its headers and its value."""
 AT_ONCE = 1
 """The expiry of a message that does not wait: whoever has room when it arrives gets it, or nobody."""
 
@@ -24,13 +26,16 @@ class Window:
     """Messages that are ready, and messages that were given out."""
 
     __slots__ = (
-        "_ahead", "bytes_average", "count", "end", "given_out", "is_reading", "opened_at", "ready", "ready_bytes", "tail",
-        "unsettled",
+        "_ahead", "bytes_average", "count", "end", "given_out", "heads_max", "is_reading", "opened_at", "ready",
+        "ready_bytes", "tail", "unsettled",
     )  # fmt: skip
 
     def __init__(self, tail: int, end: int) -> None:
         self.ready: deque[Message] = deque()
         self.ready_bytes = 0
+        """Of their values."""
+        self.heads_max = 0
+        """The longest headers among them, since there were none."""
         self.bytes_average = 0
         """Of the messages that were read last: what is not in memory is taken to be like them."""
         self.unsettled: dict[int, Message] = {}
@@ -73,6 +78,10 @@ class Window:
             self.tail == self.end or (self.is_reading and self.end - self.tail + waiting < window)
         )
 
+    def holds_less(self, memory_bytes: int) -> bool:
+        """Whether the ready messages take less memory than this. Of their headers the longest counts for all."""
+        return self.ready_bytes + len(self.ready) * (MESSAGE_BYTES + self.heads_max) < memory_bytes
+
     def accept(self, base: int, count: int, messages: list[Message] | None) -> None:
         """What was published has got its offsets and is durable."""
         if base != self.end:
@@ -108,10 +117,22 @@ class Window:
             message.offset = offset
             offset += 1
             size += len(message.value)
+        self.note_heads(messages)
         self.ready.extend(messages)
         self.ready_bytes += size
         self.bytes_average = size // len(messages)
         self.tail = offset
+
+    def note_heads(self, messages: list[Message]) -> None:
+        """Take the length of their headers into account; they are about to be ready."""
+        longest = self.heads_max if self.ready else 0
+        known: bytes | None = None
+        for message in messages:
+            headers = message.headers
+            if headers is not known:  # mostly all of them share one block
+                known = headers
+                longest = max(longest, len(headers))
+        self.heads_max = longest
 
     def drop_window(self, tail: int) -> None:
         """Forget what is in memory and ready; from this offset on it is to be read anew."""

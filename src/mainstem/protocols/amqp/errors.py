@@ -12,6 +12,8 @@ from __future__ import annotations
 from typing import NoReturn
 
 NO_ROUTE = 312
+RESOURCE_ERROR = 506
+INTERNAL_ERROR = 541
 REPLY_TEXT_BYTES_MAX = 255
 
 SOFT = {

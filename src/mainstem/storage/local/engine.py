@@ -307,6 +307,10 @@ class LocalEngine(LedgerEngine):
         if self._failure is None and not self._closing:
             count = len(self.sealed)
             late = count > self.settings.unmerged_files_max
+            # Callers stop reading from clients long before commits are refused.
+            self._is_behind = count > self.settings.unmerged_files_max // 2
+            if self._waiting_below and not self._is_behind:
+                self._relieve()
             self._refusal = Overloaded(f"{count} files wait to be merged") if late else None
 
     def _merge_soon(self) -> None:
@@ -401,7 +405,9 @@ class LocalEngine(LedgerEngine):
             closed.resolve(None)
 
         pending.on_done(prove)
-        # A merge under way writes into the directory: it must have ended before another engine may open it.
+        # A merge under way writes into the directory: it must have ended before another engine may open it. It may have
+        # half a minute to go, and is made anew after the next start.
+        self.runtime.abandon_merge()
         self._maintenance.when_idle(lambda: self._answer_when_durable(pending, None))
         return closed
 

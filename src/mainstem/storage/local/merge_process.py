@@ -63,12 +63,16 @@ class MergeProcess:
 
     def close(self) -> None:
         """End the child, also in the middle of a job, which then fails."""
+        self.abandon()  # closing its input would do, but another thread may be using that
+        with self._lock:
+            self._end_child()
+
+    def abandon(self) -> None:
+        """Kill the child, without waiting for its end. A job under way fails, and so does every later one."""
         self._closed = True
         child = self._child
         if child is not None:
-            child.kill()  # closing its input would do, but another thread may be using that
-        with self._lock:
-            self._end_child()
+            child.kill()
 
     @property
     def pid(self) -> int | None:

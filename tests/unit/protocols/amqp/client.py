@@ -73,7 +73,7 @@ class Client:
             used = self.session.data_received(memoryview(bytearray(self._unconsumed)))
             del self._unconsumed[:used]
             self.take()
-            if not used:
+            if not used and self.session.input_wanted != 0:
                 break
         self.take()
 
@@ -106,6 +106,8 @@ class Client:
 
     async def wait(self, name: str) -> Frame:
         """The next frame, which must be this one."""
+        if self._woken.is_set():
+            self.pump()
         while not self.frames:
             assert not self.session.finished, f"closed before {name}"
             self._woken.clear()

@@ -187,3 +187,23 @@ def test_requests_are_counted_and_some_are_timed() -> None:
         assert (create.requests, sum(create.answers)) == (1, 1)
 
     run()
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_a_producer_that_is_faster_than_the_disk_is_not_read(acks: int) -> None:
+    @with_broker
+    async def run(broker: Broker) -> None:
+        client = Client(KafkaAdapter(KafkaSettings(), broker, Operations()))
+        await client.create("t")
+        broker.intake.bytes_max = 10_000
+        data = {"name": "t", "partition_data": [{"index": 0, "records": batch(bytes(1_000))}]}
+        for _ in range(50):
+            client.send(ApiKey.PRODUCE, 7, acks=acks, topic_data=[data])
+        assert client.session.input_wanted is None
+        assert not broker.intake._engine.is_above(12_000), "a little more than the bound, and no more"
+        for _ in range(50 if acks else 0):
+            await client.receive()
+        await client.ask(ApiKey.API_VERSIONS, 4)
+        assert (await client.fetch("t", 0)).high_watermark == 50
+
+    run()

@@ -74,7 +74,7 @@ class Channel:
         except AmqpError as error:
             self.fail(error, PUBLISH)
             return True
-        return False
+        return self.connection.is_to_stop
 
     def refuse_size(self, body_bytes: int) -> bool:
         """Larger than allowed."""
@@ -113,7 +113,7 @@ class Channel:
         if len(messages) < len(tags):
             self.fail(ChannelError(406, f"unknown delivery tag {tags[len(messages)]}"), method)
             return True
-        return False
+        return self.connection.is_to_stop
 
     def carry_out(self, verdict: str, messages: list[Message]) -> None:
         """Do with deliveries what was said."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from mainstem.broker.queues import Queue
 from mainstem.broker.routes import Router
-from mainstem.model.errors import MainstemError
+from mainstem.model.errors import MainstemError, Overloaded, StorageFull
 from mainstem.protocols.amqp.codec.field_table import Table
-from mainstem.protocols.amqp.errors import not_allowed
+from mainstem.protocols.amqp.errors import INTERNAL_ERROR, RESOURCE_ERROR, ConnectionError_, not_allowed
 from mainstem.protocols.amqp.handlers.channel import Channel
 from mainstem.protocols.amqp.handlers.limits import check_channels, check_connections
 from mainstem.protocols.amqp.handlers.plans import Planner
@@ -20,11 +20,14 @@ from mainstem.protocols.amqp.session import AmqpSession
 if TYPE_CHECKING:
     from mainstem.protocols.amqp.handlers.consumers import ChannelConsumer
     from mainstem.protocols.amqp.handlers.node import Node
+    from mainstem.protocols.amqp.handlers.publishing import Publisher
 
 log = logging.getLogger(__name__)
 
 OUTPUT_BYTES_MAX = 256 << 10
 """With so much waiting to be sent, nothing more is delivered."""
+PASS_SECONDS = 0.004
+"""How long one connection may keep the loop; then others have their turn."""
 LOW_ON_DISK = "low on disk"
 
 
@@ -51,8 +54,14 @@ class Connection:
         self.touched: list[Channel] = []
         """Channels with something to do at the end of the pass."""
         self._channels: dict[Channel, None] = {}
-        self.published_bytes = 0
+        self._published_bytes = 0
         """In this pass."""
+        self._has_unconfirmed = False
+        """Whether some of it will not be confirmed: the client learns of a failure by the end of the connection alone."""
+        self._pass_ends = 0.0
+        """When this pass has lasted long enough; 0: nothing was done in it yet."""
+        self._rest: tuple[Publisher, bytes, bytes, list[bytes]] | None = None
+        """Messages that were read, and are published when it is this connection's turn again."""
         self.connected_ms = node.broker.clock.now_ms()
         self.name = node.new_connection_name()
         self.owned: list[Queue] = []
@@ -124,6 +133,7 @@ class Connection:
         if self.is_lost:
             return
         self.is_lost = True
+        self._rest = None
         self.node.connections.pop(self, None)
         self._end_channels()
         if self.owned:
@@ -156,20 +166,63 @@ class Connection:
 
     # Flow
 
+    @property
+    def is_to_stop(self) -> bool:
+        """Whether the rest of what has come is left for later: it would be too much, or this pass has lasted long enough."""
+        if self._is_waiting:
+            return True
+        now = self.node.broker.clock.monotonic()
+        if not self._pass_ends:
+            self._pass_ends = now + PASS_SECONDS
+            return False
+        return now >= self._pass_ends
+
+    def published(self, size: int, is_confirmed: bool) -> None:
+        """So many bytes are on their way to the disk."""
+        self._published_bytes += size
+        if not is_confirmed:
+            self._has_unconfirmed = True
+
+    def publish_later(self, publisher: Publisher, method: bytes, properties: bytes, bodies: list[bytes]) -> None:
+        """Go on with these before anything else is read: when there is room, and it is this connection's turn again."""
+        assert self._rest is None
+        self._rest = (publisher, method, properties, bodies)
+
+    @property
+    def has_rest(self) -> bool:
+        """Whether messages that were read wait to be published."""
+        return self._rest is not None
+
+    def publish_rest(self) -> None:
+        """Go on with them."""
+        rest, self._rest = self._rest, None
+        if rest is not None:
+            publisher, method, properties, bodies = rest
+            publisher.publish_rest(method, properties, bodies)
+
     def pass_ended(self) -> None:
         """All that had come was dealt with: settle and confirm in one go."""
+        self._pass_ends = 0.0
         touched, self.touched = self.touched, []
         for channel in touched:
             channel.pass_ended()
-        if self.published_bytes:
-            self.session.in_flight_bytes += self.published_bytes
+        size, has_unconfirmed = self._published_bytes, self._has_unconfirmed
+        if size:
+            self._published_bytes, self._has_unconfirmed = 0, False
+            self.session.in_flight_bytes += size
             self.owed += 1
-            self.outbox.when_durable(self._stored, self.published_bytes)
-            self.published_bytes = 0
+            self.outbox.when_durable(self._stored_unconfirmed if has_unconfirmed else self._stored, size)
 
     def _stored(self, size: int, error: BaseException | None) -> None:
         self.owed -= 1
         self.session.settled(size)
+
+    def _stored_unconfirmed(self, size: int, error: BaseException | None) -> None:
+        if error is not None and not self.is_lost:
+            # There is no confirm that could say so.
+            code = RESOURCE_ERROR if isinstance(error, StorageFull | Overloaded) else INTERNAL_ERROR
+            self.session.fail(ConnectionError_(code, f"messages could not be stored: {error}"))
+        self._stored(size, error)
 
     def wait_for_relief(self, queues: Iterable[Queue]) -> None:
         """The broker cannot take more, or these queues cannot: do not read until they can."""

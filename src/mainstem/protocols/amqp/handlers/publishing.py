@@ -52,23 +52,53 @@ class Publisher:
     def publish(self, method: bytes, properties: bytes, bodies: list[bytes]) -> None:
         """Messages that have their basic.publish and their properties in common. Raises AmqpError."""
         plan = self._connection.planner.find(self._channel, method, properties)
-        if plan.is_single and self.transaction is None:
+        if self.transaction is not None:
+            for body in bodies:
+                self._remember(plan, body)
+            return
+        connection = self._connection
+        if self._outbox.is_full:
+            connection.wait_for_relief(plan.queues)
+        elif plan.is_single:
             outcome = self._outbox.put_all(plan.queues[0], plan.headers, bodies, plan.key, plan.ttl_ms, plan.priority)
             if outcome != REFUSED:
-                self._connection.published_bytes += sum(map(len, bodies)) + len(plan.headers) * len(bodies)
-                if self.is_confirming:
-                    self._count(plan, len(bodies))
+                self._taken(plan, bodies, len(bodies))
                 if outcome == HOLD:
-                    self._connection.wait_for_relief(plan.queues)
+                    connection.wait_for_relief(plan.queues)
                 return
-        for body in bodies:
-            if self.transaction is not None:
-                self._remember(plan, body)
-            else:
-                self._publish_one(plan, body)
+        done = 0
+        while done < len(bodies):
+            if connection.is_to_stop:
+                # A run of messages for many queues is more work than one pass may be.
+                connection.publish_later(self, method, properties, bodies[done:])
+                return
+            done += self._publish_some(plan, bodies, done)
+
+    def publish_rest(self, method: bytes, properties: bytes, bodies: list[bytes]) -> None:
+        """Go on with messages that were left for later."""
+        if not self._channel.is_ended:
+            self._channel.publish(method, properties, bodies)
+
+    def _publish_some(self, plan: Plan, bodies: list[bytes], first: int) -> int:
+        """Publish from there on, one message at least; answers how many."""
+        if plan.is_plain and not plan.is_single:
+            outbox = self._outbox
+            count = outbox.put_fan(plan.queues, plan.headers, bodies, first, plan.key, plan.ttl_ms, plan.priority)
+            if count:
+                self._taken(plan, bodies[first : first + count], count)
+                if outbox.intake.is_pressed:
+                    self._connection.wait_for_relief(plan.queues)
+                return count
+        self._publish_one(plan, bodies[first])
+        return 1
+
+    def _taken(self, plan: Plan, bodies: list[bytes], count: int) -> None:
+        self._connection.published(sum(map(len, bodies)) + len(plan.headers) * count, self.is_confirming)
+        if self.is_confirming:
+            self._count(plan, count)
 
     def _publish_one(self, plan: Plan, body: bytes) -> None:
-        self._connection.published_bytes += len(body) + len(plan.headers)
+        self._connection.published(len(body) + len(plan.headers), self.is_confirming)
         if plan.is_plain:
             outcome = self._outbox.put(plan.queues, plan.headers, body, plan.key, plan.ttl_ms, plan.priority)
         else:
@@ -79,7 +109,7 @@ class Publisher:
                 self._refuse(self.sequence)
             else:
                 self._count(plan, 1)
-        if outcome and (outcome == HOLD or self._outbox.is_full):
+        if outcome == HOLD:
             self._connection.wait_for_relief(plan.queues)
 
     def _count(self, plan: Plan, count: int) -> None:

@@ -97,7 +97,10 @@ class AmqpSession:
         try:
             if self._state is State.GREETING:
                 used = handshake.greet(self, bytes(data[: len(PROTOCOL_HEADER)]))
-            if not self._is_waiting():
+            if self.connection.has_rest and not self._is_waiting():
+                self.connection.publish_rest()
+                self.connection.pass_ended()
+            if not self.connection.has_rest and not self._is_waiting():
                 used += self.reader.read(bytes(data[used:] if used else data))
                 self.connection.pass_ended()
         except AmqpError as error:
@@ -266,7 +269,7 @@ class AmqpSession:
                 self._take_channel_method(channel, payload)
         except AmqpError as error:
             self.fail(error, channel, payload)
-        return self._is_waiting()
+        return self._is_waiting() or self.connection.is_to_stop
 
     def _take_connection_method(self, method: Method) -> None:
         name = method.name
@@ -378,6 +381,8 @@ class AmqpSession:
             self.input_wanted = None
             if not self.connection.owed:
                 self._say_farewell()
+        elif self.connection.has_rest:
+            self.input_wanted = 0
         elif self._input_ended and not self.reader.stopped and not self.connection.owed:
             self.end()
         else:

@@ -51,8 +51,19 @@ class Connection(Protocol):
     def lost(self) -> None:
         """The peer is gone: give back everything."""
 
+    @property
+    def is_to_stop(self) -> bool:
+        """Whether the rest of what has come is left for later."""
+
+    @property
+    def has_rest(self) -> bool:
+        """Whether messages that were read wait to be published."""
+
+    def publish_rest(self) -> None:
+        """Go on with them."""
+
     def pass_ended(self) -> None:
-        """All that had come was dealt with."""
+        """All that had come was dealt with, or is left for later."""
 
     def output_taken(self) -> None:
         """What was said is on its way: there is room to say more, unless the peer does not read."""

@@ -5,7 +5,7 @@ from mainstem.protocols.kafka.codec.produce cimport decode_produce, encode_produ
 from mainstem.protocols.kafka.session.machine cimport Reply
 
 cdef class ProduceHandler:
-    cdef object _publish, _topics, _topics_by_id, _now_ms, _transactions, _stages
+    cdef object _publish, _topics, _topics_by_id, _now_ms, _transactions, _stages, _intake
 
     @cython.locals(position=Py_ssize_t)
     cpdef handle(self, data, Reply reply)

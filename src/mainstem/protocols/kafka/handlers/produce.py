@@ -78,6 +78,7 @@ class ProduceHandler:
 
     def __init__(self, broker: Broker) -> None:
         self._publish = broker.publish
+        self._intake = broker.intake
         self._topics = broker.topics.named()
         self._topics_by_id = broker.topics.by_id
         self._now_ms = broker.clock.now_ms
@@ -212,6 +213,9 @@ class ProduceHandler:
         if staged:
             published.on_done(lambda answer: self._stages.settle(staged, answer))
         published.on_done(finish_silently if request.acks == ACKS_NONE else finish)
+        if self._intake.is_pressed:
+            reply.mute()
+            self._intake.when_relieved(reply.unmute)
 
     def _find(self, name: str | bytes) -> Topic | None:
         if isinstance(name, str):
