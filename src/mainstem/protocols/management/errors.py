@@ -3,8 +3,9 @@
 ManagementError
 |-- BadRequest 400          |-- NotAuthorised 401
 |-- Forbidden 401, too: RabbitMQ says not_authorized to who is known and may not
+|-- CrossSite 403           |-- PreconditionFailed 412
 |-- NotFound 404            |-- MethodNotAllowed 405
-|-- Conflict 409            `-- Unavailable 503
+`-- Unavailable 503
 """
 
 from __future__ import annotations
@@ -44,6 +45,13 @@ class Forbidden(ManagementError):
 
     status = 401
     error = "not_authorised"
+
+
+class CrossSite(ManagementError):
+    """A page of another site had a browser send it."""
+
+    status = 403
+    error = "forbidden"
 
 
 class NotFound(ManagementError):

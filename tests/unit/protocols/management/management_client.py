@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
 from mainstem.broker.broker import Broker
@@ -49,9 +49,15 @@ class Admin:
         self.adapter = ManagementAdapter(ManagementSettings(), broker, known, self._later.append)
 
     async def ask(
-        self, method: str, path: str, content: Any = None, user: str | None = "guest:guest", host: str = "localhost"
+        self,
+        method: str,
+        path: str,
+        content: Any = None,
+        user: str | None = "guest:guest",
+        host: str = "localhost",
+        headers: Sequence[str] = ("Content-Type: application/json",),
     ) -> Reply:
-        headers = ["Content-Type: application/json"]
+        headers = [*headers]
         if user is not None:
             headers.append(f"Authorization: Basic {base64.b64encode(user.encode()).decode()}")
         body = content if isinstance(content, bytes) else b"" if content is None else json.dumps(content).encode()

@@ -14,6 +14,7 @@ from mainstem.model import errors as model_errors
 from mainstem.protocols.management.codec import decode_body, encode_error, encode_json, encode_refusal
 from mainstem.protocols.management.errors import BadRequest, ManagementError, MethodNotAllowed, NotFound, Unavailable
 from mainstem.protocols.management.handlers.callers import Caller, Callers
+from mainstem.protocols.management.handlers.origins import check_origin
 from mainstem.wire.http.errors import HttpError
 from mainstem.wire.http.messages import Request, Response
 
@@ -100,6 +101,7 @@ class Paths:
         """Answer the request, in any case."""
         try:
             self._check(request)
+            check_origin(request)
             answer = self._answer(request)
             if inspect.iscoroutine(answer):
                 self._spawn(self._answer_later(request, answer, respond))
