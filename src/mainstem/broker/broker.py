@@ -69,6 +69,10 @@ from mainstem.coordination.queue.properties import QueueProperties
 from mainstem.coordination.queue_rules import rules_of
 from mainstem.storage.contract import Engine
 
+CLUSTER_NAME = "cluster_name"
+"""The global parameter that names the broker."""
+CLUSTER_NAME_KEY = ("", "", CLUSTER_NAME)
+
 
 class Broker:
     """One broker over one engine. Open it with `Broker.open`."""
@@ -134,6 +138,12 @@ class Broker:
         self.find = engine.offset_at
         self.watch = engine.watch
         self.trim = engine.trim
+
+    @property
+    def cluster_name(self) -> str:
+        """What administrators call it; its id, until they name it."""
+        named = self.parameters.entries.get(CLUSTER_NAME_KEY)
+        return self.cluster_id if named is None else str(named.value)
 
     def _alternate_by_policy(self, namespace: str, exchange: str) -> str | None:
         alternate: str | None = self.policies.of(namespace).definition(exchange, "exchanges").get("alternate-exchange")

@@ -9,9 +9,12 @@ import pytest
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
+from mainstem.protocols.amqp.adapter import AmqpAdapter
+from mainstem.protocols.amqp.session import AmqpSettings
 from mainstem.storage.async_runtime import AsyncRuntime
 from mainstem.storage.memory.engine import MemoryEngine
 from tests.unit.broker.brokers import with_engine
+from tests.unit.protocols.amqp.client import Client, Operations
 from tests.unit.protocols.management.management_client import Admin, FixedOperations, with_admin
 
 
@@ -209,6 +212,36 @@ async def test_parameters(admin: Admin) -> None:
     await admin.delete("/global-parameters/cluster_tags", 404)
 
 
+@with_engine
+async def test_the_cluster_has_a_name(engine: MemoryEngine) -> None:
+    """As `rabbitmqctl set_cluster_name` keeps it."""
+    admin = Admin(await Broker.open(engine, LoopClock()))
+    first = admin.broker.cluster_id
+    at_first = [
+        {"name": "cluster_name", "value": first},
+        {"name": "internal_cluster_id", "value": f"rabbitmq-cluster-id-{first}"},
+    ]
+    assert await admin.get("/global-parameters") == at_first
+    assert (await admin.get("/definitions"))["global_parameters"] == at_first
+    assert await admin.get("/global-parameters/internal_cluster_id") == at_first[1]
+    await admin.put("/cluster-name", {"name": "shop"}, 204)
+    for wrong in ({}, {"name": 5}, {"name": None}, b"x"):
+        await admin.put("/cluster-name", wrong, 400)
+    await admin.put("/global-parameters/cluster_name", {"value": 5}, 400)
+    await admin.put("/users/pol", {"password": "x", "tags": "policymaker"})
+    assert (await admin.ask("PUT", "/cluster-name", {"name": "mine"}, user="pol:x")).status == 401
+    for asked in (admin, Admin(await Broker.open(engine, LoopClock()))):
+        assert await asked.get("/cluster-name") == {"name": "shop"}
+        assert (await asked.get("/overview"))["cluster_name"] == "shop"
+        assert await asked.get("/global-parameters/cluster_name") == {"name": "cluster_name", "value": "shop"}
+        client = Client(AmqpAdapter(AmqpSettings(), asked.broker, Operations()))
+        start = await client.greet()
+        assert start["server_properties"]["cluster_name"].value == b"shop", "clients are told"
+    await admin.delete("/global-parameters/cluster_name")
+    await admin.delete("/global-parameters/cluster_name")
+    assert await admin.get("/cluster-name") == {"name": first}
+
+
 DEFINITIONS: dict[str, Any] = {
     "rabbit_version": "3.12.1",
     "users": [
@@ -237,7 +270,10 @@ DEFINITIONS: dict[str, Any] = {
         {"component": "vhost-limits", "vhost": "shop", "name": "limits", "value": {"max-queues": 9}},
         {"component": "shovel", "vhost": "/", "name": "s", "value": {"a": 1}},
     ],
-    "global_parameters": [{"name": "internal_cluster_id", "value": "x"}],
+    "global_parameters": [
+        {"name": "cluster_name", "value": "old@shop"},
+        {"name": "internal_cluster_id", "value": "rabbitmq-cluster-id-x"},
+    ],
     "policies": [
         {
             "vhost": "/",

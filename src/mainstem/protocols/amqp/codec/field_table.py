@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from mainstem.protocols.amqp.errors import fail
+from mainstem.protocols.amqp.errors import AmqpError, fail
 
 DEPTH_MAX = 32
 """Tables in tables; deeper ones are refused before they exhaust the stack."""
@@ -122,6 +122,24 @@ _SIZED: dict[int, Callable[[bytes, int, int, int], Field]] = {
     _TABLE: lambda buffer, start, end, depth: Field("table", decode_table(buffer, start, end, depth)),
     _ARRAY: _decode_array,
 }
+
+
+def decode_stored_table(encoded: bytes) -> Table:
+    """A table with its length in front, as it was stored; an entry that is nested too deeply reads as void.
+
+    Earlier versions stored such entries without a check, and what is stored must stay readable.
+    """
+    table: Table = {}
+    position = 4
+    while position < len(encoded):
+        name_end = position + 1 + encoded[position]
+        name = encoded[position + 1 : name_end].decode("utf-8", "surrogateescape")
+        try:
+            table[name], position = decode_field(encoded, name_end, len(encoded))
+        except AmqpError:
+            (length,) = _LENGTH.unpack_from(encoded, name_end + 1)
+            table[name], position = Field("void", None), name_end + 5 + length
+    return table
 
 
 def encode_table(table: Mapping[str, Field]) -> bytes:

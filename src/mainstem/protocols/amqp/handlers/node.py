@@ -83,7 +83,7 @@ class Node:
         """What clients are told of the server."""
         return {
             "capabilities": Field("table", {name: Field("bool", True) for name in CAPABILITIES}),
-            "cluster_name": text(self.broker.cluster_id),
+            "cluster_name": text(self.broker.cluster_name),
             "information": text(f"Mainstem {self._version}"),
             "platform": text("Mainstem"),
             "product": text("RabbitMQ"),

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 
 from mainstem.broker.queues import DeadLetterTarget, QueueProperties
 from mainstem.coordination.selector import InvalidSelector, compile_expression
-from mainstem.protocols.amqp.codec.field_table import INTEGER_TYPES, Field, Table, decode_table, encode_table
+from mainstem.protocols.amqp.codec.field_table import INTEGER_TYPES, Field, Table, decode_stored_table, encode_table
 from mainstem.protocols.amqp.errors import precondition_failed
 from mainstem.protocols.amqp.mapping.words import inequivalent, term
 
@@ -149,8 +149,7 @@ def check_equivalent(present: QueueProperties, wanted: QueueProperties, what: st
 
 def declared_arguments(properties: QueueProperties) -> Table:
     """As they were declared."""
-    encoded = properties.arguments
-    return decode_table(encoded, 4, len(encoded)) if encoded else {}
+    return decode_stored_table(properties.arguments)
 
 
 def check_arguments(arguments: Table, what: str, kind: str, known: frozenset[str], anywhere: frozenset[str]) -> None:

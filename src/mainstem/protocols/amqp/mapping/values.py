@@ -36,7 +36,12 @@ def plain(field: Field) -> Any:
 
 def plain_table(table: Mapping[str, Field]) -> dict[str, Any]:
     """A whole table."""
-    return {name: plain(field) for name, field in table.items()}
+    return {name if name.isascii() else _plain_name(name): plain(field) for name, field in table.items()}
+
+
+def _plain_name(name: str) -> str:
+    """A name that can be stored as text: bytes that are not UTF-8 are written as `\\xNN`."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def field_of(value: object) -> Field:

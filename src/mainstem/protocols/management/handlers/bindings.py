@@ -132,6 +132,7 @@ async def bind(
 ) -> None:
     """Make a binding. Raises ManagementError and kinds of MainstemError."""
     _check(caller, namespace, source, destination)
+    fields.short("routing_key", routing_key)
     durable = True
     if destination.kind is DestinationKind.QUEUE:
         queue = broker.queues.find(namespace, destination.name)

@@ -18,6 +18,7 @@ from mainstem.protocols.management.errors import BadRequest
 from mainstem.protocols.management.handlers.bindings import bind
 from mainstem.protocols.management.handlers.callers import Caller
 from mainstem.protocols.management.handlers.exchanges import declare_exchange
+from mainstem.protocols.management.handlers.parameters import global_rows, put_global
 from mainstem.protocols.management.handlers.paths import Call, Path
 from mainstem.protocols.management.handlers.queues import declare_queue
 from mainstem.protocols.management.mapping import fields
@@ -68,7 +69,6 @@ class DefinitionPaths:
         call.caller.need()
         broker = self._broker
         names = [namespace.name for namespace in broker.namespaces.all()]
-        parameters = broker.parameters.entries.values()
         return {
             "rabbit_version": COMPATIBLE_VERSION,
             "rabbitmq_version": COMPATIBLE_VERSION,
@@ -82,9 +82,7 @@ class DefinitionPaths:
             ],
             "permissions": [permission_row(each) for each in broker.access.permissions.values()],
             "topic_permissions": [topic_permission_row(each) for each in broker.access.topic_permissions.values()],
-            "global_parameters": [
-                {"name": each.name, "value": each.value} for each in parameters if not each.component
-            ],
+            "global_parameters": global_rows(broker),
             **self._contents(names),
         }
 
@@ -171,7 +169,7 @@ class DefinitionPaths:
         for row in fields.rows(body, "topic_permissions"):
             await access.put(topic_permission_from(fields.text(row, "user"), self._namespace(row), row))
         for row in fields.rows(body, "global_parameters"):
-            await self._broker.parameters.put(Parameter("", "", fields.text(row, "name"), row.get("value")))
+            await put_global(self._broker, fields.text(row, "name"), fields.value(row, "value"))
         await self._import_contents(call.caller, body)
 
     async def import_host(self, call: Call) -> None:
@@ -224,7 +222,6 @@ class DefinitionPaths:
 
     async def _import_parameter(self, row: Mapping[str, Any]) -> None:
         namespace, component, name = self._namespace(row), fields.text(row, "component"), fields.text(row, "name")
-        value = row.get("value")
         if component == OPERATOR_POLICY:
             policy = policy_from(namespace, name, fields.table(row, "value"), is_operators=True)
             await self._broker.policies.put(policy)
@@ -234,7 +231,7 @@ class DefinitionPaths:
             numbers = {name: fields.number(limits, name) for name in limits}
             await self._broker.namespaces.put(msgspec.structs.replace(there, limits=numbers))
         else:
-            await self._broker.parameters.put(Parameter(namespace, component, name, value))
+            await self._broker.parameters.put(Parameter(namespace, component, name, fields.value(row, "value")))
 
     def _namespace(self, row: Mapping[str, Any]) -> str:
         namespace = namespace_of(fields.text(row, "vhost"))

@@ -21,6 +21,9 @@ from mainstem.protocols.management.mapping.rows import binding_row, exchange_row
 from mainstem.protocols.management.mapping.words import exchange_of
 from mainstem.wire.http.messages import Response
 
+PROPERTIES_LEVELS_MAX = fields.NESTED_LEVELS_MAX + 1
+"""Of a message: its headers are a table among them."""
+
 
 class ExchangePaths:
     """/api/exchanges."""
@@ -94,9 +97,9 @@ class ExchangePaths:
         if exchange.internal:
             raise Forbidden(f"cannot publish to internal exchange '{exchange.name}'")
         body = call.fields()
-        key, payload = fields.text(body, "routing_key"), _payload(body)
-        sealed = dialect_of(self._broker).seal(exchange.name, key, fields.table(body, "properties"))
-        properties = fields.table(body, "properties")
+        key, payload = fields.short("routing_key", fields.text(body, "routing_key")), _payload(body)
+        properties = fields.table(body, "properties", PROPERTIES_LEVELS_MAX)
+        sealed = dialect_of(self._broker).seal(exchange.name, key, properties)
         routed = self._broker.routes.of(namespace).route_all(
             exchange.name, sealed.routing_keys, lambda: sealed.plain_headers, lambda: properties
         )
@@ -136,7 +139,7 @@ async def declare_exchange(broker: Broker, caller: Caller, namespace: str, name:
     caller.check(namespace, "configure", name, "exchange")
     is_new = router.find(name) is None
     wish = NewExchange(
-        name,
+        fields.short("exchange", name),
         fields.text(body, "type", "direct"),
         fields.flag(body, "durable"),
         fields.flag(body, "auto_delete"),

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path as PathOfFile
 from typing import Any, Protocol
 
-from mainstem.broker.broker import Broker
+from mainstem.broker.broker import CLUSTER_NAME, Broker
 from mainstem.broker.queues import QueueProperties
 from mainstem.coordination.routes.exchange import KINDS
 from mainstem.protocols.management.codec import encode_json
 from mainstem.protocols.management.errors import NotFound
 from mainstem.protocols.management.handlers.callers import MONITORING
 from mainstem.protocols.management.handlers.definitions import COMPATIBLE_VERSION
+from mainstem.protocols.management.handlers.parameters import put_global
 from mainstem.protocols.management.handlers.paths import OK, Call, Path
 from mainstem.protocols.management.mapping import fields
 from mainstem.protocols.management.mapping.listing import Row, one
@@ -79,6 +80,7 @@ class OverviewPaths:
             Path("GET", "/auth/attempts/{}", lambda call: []),
             Path("GET", "/version", lambda call: COMPATIBLE_VERSION),
             Path("GET", "/cluster-name", self.cluster_name),
+            Path("PUT", "/cluster-name", self.name_cluster),
             Path("GET", "/nodes", self.nodes),
             Path("GET", "/nodes/{}", self.node),
             Path("GET", "/nodes/{}/memory", self.memory),
@@ -115,7 +117,7 @@ class OverviewPaths:
             "rates_mode": "basic",
             "disable_stats": False,
             "is_op_policy_updating_enabled": True,
-            "cluster_name": broker.cluster_id,
+            "cluster_name": broker.cluster_name,
             "erlang_version": "",
             "erlang_full_version": f"none: this is Mainstem on Python {sys.version.split()[0]}",
             "exchange_types": [{"name": kind, "description": "", "enabled": True} for kind in sorted(KINDS)],
@@ -154,8 +156,13 @@ class OverviewPaths:
         return {"name": call.caller.name, "tags": list(call.caller.tags), "is_internal_user": True}
 
     def cluster_name(self, call: Call) -> Row:
-        """There is one node."""
-        return {"name": self._broker.cluster_id}
+        """As clients are told it."""
+        return {"name": self._broker.cluster_name}
+
+    async def name_cluster(self, call: Call) -> None:
+        """Kept as a global parameter, as RabbitMQ keeps it."""
+        call.caller.need()
+        await put_global(self._broker, CLUSTER_NAME, fields.text(call.fields(), "name"))
 
     def nodes(self, call: Call) -> list[Row]:
         """This one."""

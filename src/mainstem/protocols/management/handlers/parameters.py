@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from mainstem.broker.administration import Parameter
-from mainstem.broker.broker import Broker
-from mainstem.protocols.management.errors import BadRequest
+from mainstem.broker.broker import CLUSTER_NAME, Broker
+from mainstem.protocols.management.errors import BadRequest, NotFound
 from mainstem.protocols.management.handlers.callers import POLICYMAKER
 from mainstem.protocols.management.handlers.paths import Call, Path, created
+from mainstem.protocols.management.mapping import fields
 from mainstem.protocols.management.mapping.administration import (
     parameter_row,
 )
+from mainstem.protocols.management.mapping.listing import Row
 from mainstem.wire.http.messages import Response
 
 
@@ -59,10 +61,7 @@ class ParameterPaths:
         call.caller.need(POLICYMAKER)
         component, host, name = call.steps
         namespace = call.caller.enter(host)
-        body = call.fields()
-        if "value" not in body:
-            raise BadRequest("key_missing: value")
-        wanted = Parameter(namespace, component, name, body["value"])
+        wanted = Parameter(namespace, component, name, fields.value(call.fields(), "value"))
         is_new = wanted.key() not in self._parameters.entries
         await self._parameters.put(wanted)
         return created(is_new)
@@ -79,27 +78,49 @@ class ParameterPaths:
     def list_global(self, call: Call) -> Any:
         """Those of no component."""
         call.caller.need(POLICYMAKER)
-        found = self._parameters.entries.values()
-        return [{"name": each.name, "value": each.value} for each in found if not each.component]
+        return global_rows(self._broker)
 
     def get_global(self, call: Call) -> Any:
         """One of them."""
         call.caller.need(POLICYMAKER)
-        found = self._parameters.find("", "", call.steps[0])
-        return {"name": found.name, "value": found.value}
+        found = [row for row in global_rows(self._broker) if row["name"] == call.steps[0]]
+        if not found:
+            raise NotFound("Not Found")
+        return found[0]
 
     async def put_global(self, call: Call) -> Response:
         """Set it."""
         call.caller.need(POLICYMAKER)
-        body = call.fields()
-        if "value" not in body:
-            raise BadRequest("key_missing: value")
-        wanted = Parameter("", "", call.steps[0], body["value"])
-        is_new = wanted.key() not in self._parameters.entries
-        await self._parameters.put(wanted)
+        name = call.steps[0]
+        is_new = all(row["name"] != name for row in global_rows(self._broker))
+        await put_global(self._broker, name, fields.value(call.fields(), "value"))
         return created(is_new)
 
     async def delete_global(self, call: Call) -> None:
-        """It is not set any more."""
+        """It is not set any more; one that is always there is what it was at first."""
         call.caller.need(POLICYMAKER)
-        await self._parameters.remove(self._parameters.find("", "", call.steps[0]))
+        name = call.steps[0]
+        stored = self._parameters.entries.get(("", "", name))
+        if stored is not None:
+            await self._parameters.remove(stored)
+        elif name not in _at_first(self._broker):
+            raise NotFound("Not Found")
+
+
+def global_rows(broker: Broker) -> list[Row]:
+    """All that are set, and those that are always there, by name."""
+    stored = {each.name: each.value for each in broker.parameters.entries.values() if not each.component}
+    values = _at_first(broker) | stored
+    return [{"name": name, "value": values[name]} for name in sorted(values)]
+
+
+async def put_global(broker: Broker, name: str, value: Any) -> None:
+    """Set it. Raises BadRequest, InvalidEntry."""
+    if name == CLUSTER_NAME and not isinstance(value, str):
+        raise BadRequest(f"{name} must be a string")
+    await broker.parameters.put(Parameter("", "", name, value))
+
+
+def _at_first(broker: Broker) -> Row:
+    """What nobody has set."""
+    return {CLUSTER_NAME: broker.cluster_id, "internal_cluster_id": f"rabbitmq-cluster-id-{broker.cluster_id}"}

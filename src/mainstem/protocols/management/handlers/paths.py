@@ -59,6 +59,18 @@ class _Step:
         self.any: _Step | None = None
         self.methods: dict[str, Handler] = {}
 
+    def find(self, names: Sequence[str]) -> tuple[dict[str, Handler], list[str]] | None:
+        """Methods of a path, and what stands where it may change. A virtual host may have the name of a path: `detailed`."""
+        if not names:
+            return (self.methods, []) if self.methods else None
+        first, *rest = names
+        found = self.named[first].find(rest) if first in self.named else None
+        if found is None and self.any is not None:
+            found = self.any.find(rest)
+            if found is not None:
+                found[1].insert(0, first)
+        return found
+
 
 REFUSALS: tuple[tuple[type[model_errors.MainstemError], type[ManagementError]], ...] = (
     (broker_errors.UnknownExchange, NotFound),
@@ -128,21 +140,14 @@ class Paths:
         respond(response)
 
     def _find(self, request: Request) -> tuple[Handler, list[str]]:
-        step, steps = self._root, []
-        for name in _split(request.path.removesuffix("/")):
-            if name in step.named:
-                step = step.named[name]
-            elif step.any is not None:
-                step = step.any
-                steps.append(_unquote(name))
-            else:
-                raise NotFound("Not Found")
-        if not step.methods:
+        found = self._root.find(_split(request.path.removesuffix("/")))
+        if found is None:
             raise NotFound("Not Found")
-        handler = step.methods.get("GET" if request.method == "HEAD" else request.method)
+        methods, steps = found
+        handler = methods.get("GET" if request.method == "HEAD" else request.method)
         if handler is None:
-            raise MethodNotAllowed(tuple(sorted({*step.methods, "HEAD"})))
-        return handler, steps
+            raise MethodNotAllowed(tuple(sorted({*methods, "HEAD"})))
+        return handler, [_unquote(step) for step in steps]
 
 
 def _split(path: str) -> list[str]:

@@ -175,6 +175,7 @@ async def declare_queue(broker: Broker, caller: Caller, namespace: str, name: st
     """Declare a queue; answers whether it is new. Raises ManagementError and kinds of MainstemError."""
     if not name:
         raise BadRequest("a queue has a name")
+    fields.short("queue", name)
     arguments = fields.table(body, "arguments")
     durable, auto_delete = fields.flag(body, "durable"), fields.flag(body, "auto_delete")
     kind = body.get("type")
