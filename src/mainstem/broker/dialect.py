@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from mainstem.broker.queues import Message, Queue, QueueProperties
+from mainstem.model.endpoints import Endpoints
 from mainstem.model.errors import PeerError
 
 
@@ -69,10 +70,15 @@ class ConnectionFacts(msgspec.Struct, frozen=True):
     """A client."""
 
     name: str
-    peer_host: str
+    endpoints: Endpoints
     user: str
+    mechanism: str
+    """By which it said who it is."""
     namespace: str
     connected_ms: int
+    channel_max: int
+    frame_bytes_max: int
+    heartbeat_s: int
     client_properties: Mapping[str, Any]
     channels: Sequence[ChannelFacts]
     close: Callable[[str], None]

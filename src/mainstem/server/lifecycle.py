@@ -22,6 +22,7 @@ from mainstem import compiled
 from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
 from mainstem.kept_memory import keep_memory
+from mainstem.model.endpoints import Endpoints
 from mainstem.model.errors import MainstemError
 from mainstem.server.local_storage import LocalStorage, OpenStorage, Storage
 from mainstem.server.operations import Condition, ServerOperations
@@ -169,9 +170,9 @@ class Server:
         if self._pipelines is not None:
             await self._pipelines.stop()
 
-    def _open_session(self, name: str, wake: Wake, peer: str) -> Session:
+    def _open_session(self, name: str, wake: Wake, endpoints: Endpoints) -> Session:
         """Adapters come after the listeners, which take their ports before storage is touched."""
-        return self._adapters[name](wake, peer)
+        return self._adapters[name](wake, endpoints)
 
     async def _connect(self, storage: Storage) -> None:
         """Make the broker and the adapters in front of it."""

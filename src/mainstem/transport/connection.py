@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Protocol, cast
 
+from mainstem.model.endpoints import Endpoints
 from mainstem.transport.receive_buffer import WAITING_BYTES_MAX, ChunkPool, ReceiveBuffer
 
 if TYPE_CHECKING:
@@ -79,9 +80,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
             return
         self._transport.set_write_buffer_limits(high=self._owner.write_buffer_bytes_max)
-        # A tuple of host, port and more; of a socket in the file system it is a name.
-        peer = transport.get_extra_info("peername")
-        self._session = self._owner.open_session(self._wake, peer[0] if isinstance(peer, tuple) else "")
+        self._session = self._owner.open_session(self._wake, _endpoints(transport))
         self._proceed()  # Some protocols let the server speak first.
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -285,3 +284,11 @@ class Connection(asyncio.BufferedProtocol):
         if not self._reading:
             self._reading = True
             self._transport.resume_reading()
+
+
+def _endpoints(transport: asyncio.BaseTransport) -> Endpoints:
+    # Each is a tuple of host, port and more; of a socket in the file system it is a name.
+    peer, own = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+    if not isinstance(peer, tuple) or not isinstance(own, tuple):
+        return Endpoints()
+    return Endpoints(peer[0], peer[1], own[0], own[1])

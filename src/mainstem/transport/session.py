@@ -31,6 +31,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
+from mainstem.model.endpoints import Endpoints
+
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
@@ -82,5 +84,5 @@ class Session(Protocol):
 Wake: TypeAlias = Callable[[], None]
 """Tells the transport that output or `input_wanted` changed outside its calls. Cheap, may be called any number of times."""
 
-OpenSession: TypeAlias = Callable[[Wake, str], Session]
-"""What an adapter gives for each new connection, told from which host it comes: empty where that is not known."""
+OpenSession: TypeAlias = Callable[[Wake, Endpoints], Session]
+"""What an adapter gives for each new connection between these two ends."""

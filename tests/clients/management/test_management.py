@@ -8,6 +8,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pika
 import pika.exceptions
@@ -20,12 +21,14 @@ class Both:
     """One broker, asked over HTTP and AMQP."""
 
     def __init__(self, amqp: str, management: str) -> None:
-        self._port = int(amqp.rpartition(":")[2])
+        self.port = int(amqp.rpartition(":")[2])
         self.management = management
 
-    def connect(self, user: str = "guest", password: str = "guest", host: str = "/") -> pika.BlockingConnection:
+    def connect(
+        self, user: str = "guest", password: str = "guest", host: str = "/", **more: Any
+    ) -> pika.BlockingConnection:
         credentials = pika.PlainCredentials(user, password)
-        return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", self._port, host, credentials))
+        return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", self.port, host, credentials, **more))
 
     def ask(self, method: str, path: str, content: Any = None) -> Any:
         body = None if content is None else json.dumps(content).encode()
@@ -52,24 +55,35 @@ def ask_until_closed(channel: Any) -> None:
 
 @pytest.mark.conformance
 def test_clients_are_seen_and_can_be_closed(both: Both) -> None:
-    connection = both.connect()
+    connection = both.connect(client_properties={"connection_name": "shop", "odd": b"\xff"}, heartbeat=30)
     channel = connection.channel()
     channel.basic_qos(prefetch_count=7)
     channel.queue_declare("q")
     channel.basic_consume("q", lambda *_: None, consumer_tag="tag")
     (row,) = both.ask("GET", "/connections")
     assert (row["user"], row["vhost"], row["channels"], row["peer_host"]) == ("guest", "/", 1, "127.0.0.1")
+    assert row["name"] == f"127.0.0.1:{row['peer_port']} -> 127.0.0.1:{both.port}"
+    assert (row["host"], row["port"], row["auth_mechanism"]) == ("127.0.0.1", both.port, "PLAIN")
+    assert (row["timeout"], row["frame_max"], row["user_provided_name"]) == (30, 131_072, "shop")
     assert row["client_properties"]["product"].startswith("Pika")
+    assert row["client_properties"]["odd"] == "Not UTF-8, base64 is: /w=="
+    assert row["client_properties"]["capabilities"]["publisher_confirms"] is True
+    place = "/connections/" + quote(row["name"], safe="")
+    assert both.ask("GET", place) == row
+    assert [each["name"] for each in both.ask("GET", f"{place}/channels")] == [f"{row['name']} (1)"]
     (consumer,) = both.ask("GET", "/consumers")
     assert (consumer["consumer_tag"], consumer["queue"]["name"], consumer["prefetch_count"]) == ("tag", "q", 7)
     assert consumer["consumer_timeout"] == 1_800_000
-    assert (consumer["channel_details"]["peer_host"], consumer["channel_details"]["peer_port"]) == ("127.0.0.1", 0)
+    details = consumer["channel_details"]
+    assert (details["peer_host"], details["peer_port"]) == ("127.0.0.1", row["peer_port"])
+    assert details["connection_name"] == row["name"]
     (row_of_channel,) = both.ask("GET", "/channels")
     assert row_of_channel["consumer_count"] == 1
-    assert row_of_channel["connection_details"] == {"name": row["name"], "peer_host": "127.0.0.1", "peer_port": 0}
+    assert row_of_channel["connection_details"] == {name: row[name] for name in ("name", "peer_host", "peer_port")}
+    assert both.ask("GET", "/channels/" + quote(row_of_channel["name"], safe=""))["number"] == 1
     queue = both.ask("GET", "/queues/%2F/q")
     assert (queue["consumers"], queue["consumer_details"]) == (1, [consumer])
-    both.ask("DELETE", f"/connections/{row['name']}")
+    both.ask("DELETE", place)
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as caught:
         ask_until_closed(channel)
     assert caught.value.reply_code == 320

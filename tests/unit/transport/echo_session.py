@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from mainstem.model.endpoints import UNKNOWN, Endpoints
 from mainstem.transport.session import Wake
 
 ANSWER_LATER = b"later\n"
@@ -14,9 +15,9 @@ FLOOD_BYTES = 1 << 20
 class EchoSession:
     """Answers each line with itself; some lines are orders."""
 
-    def __init__(self, wake: Wake, peer: str = "", log: list[str] | None = None) -> None:
+    def __init__(self, wake: Wake, endpoints: Endpoints = UNKNOWN, log: list[str] | None = None) -> None:
         self.input_wanted: int | None = 1
-        self.peer = peer
+        self.endpoints = endpoints
         self.finished = False
         self.busy = False
         self.log = log if log is not None else []

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 import uvloop
 
+from mainstem.model.endpoints import Endpoints
 from mainstem.transport.address import Address
 from mainstem.transport.listener import Listener, ListenerLimits, PortTaken
 from mainstem.transport.receive_buffer import CHUNK_BYTES, ChunkPool
@@ -29,8 +30,8 @@ class Host:
         chosen = {"connections_max": 100, "idle_timeout_ms": 60_000, "write_buffer_bytes_max": 1 << 16, **limits}
         self.listener = Listener("echo", LOOPBACK, self._open, ListenerLimits(**chosen), ChunkPool())
 
-    def _open(self, wake: Wake, peer: str) -> EchoSession:
-        self.sessions.append(EchoSession(wake, peer, self.log))
+    def _open(self, wake: Wake, endpoints: Endpoints) -> EchoSession:
+        self.sessions.append(EchoSession(wake, endpoints, self.log))
         return self.sessions[-1]
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -328,12 +329,15 @@ def test_two_that_bound_one_port_do_not_both_listen(run: Run) -> None:
     run(test)
 
 
-def test_a_session_is_told_where_its_peer_is(run: Run) -> None:
+def test_a_session_is_told_where_both_ends_are(run: Run) -> None:
     async def test() -> None:
         async with hosting() as host:
             _, writer = await host.connect()
             await until(lambda: bool(host.sessions))
-            assert host.sessions[0].peer == "127.0.0.1"
+            (peer, peer_port), (own, port) = (writer.get_extra_info(name) for name in ("sockname", "peername"))
+            endpoints = host.sessions[0].endpoints
+            assert endpoints == (peer, peer_port, own, port)
+            assert str(endpoints) == f"127.0.0.1:{peer_port} -> 127.0.0.1:{port}"
             writer.close()
 
     run(test)

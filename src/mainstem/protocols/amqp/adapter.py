@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mainstem.broker.broker import Broker
+from mainstem.model.endpoints import UNKNOWN, Endpoints
 from mainstem.protocols.amqp.handlers.connection import Connection
 from mainstem.protocols.amqp.handlers.node import Node, Spawn
 from mainstem.protocols.amqp.session import AmqpSession, AmqpSettings
@@ -83,9 +84,9 @@ class AmqpAdapter:
             admits_guest=self._admits_guest,
         )
 
-    def open_session(self, wake: Callable[[], None], peer: str = "") -> AmqpSession:
+    def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> AmqpSession:
         """For a new connection."""
-        return AmqpSession(wake, self._settings, lambda session: Connection(self.node, session, peer))
+        return AmqpSession(wake, self._settings, lambda session: Connection(self.node, session, endpoints))
 
     def _admits_guest(self, peer: str) -> bool:
         """Who comes from elsewhere must not come in with a password that everybody knows."""

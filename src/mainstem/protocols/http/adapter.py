@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from mainstem.broker.broker import Broker
+from mainstem.model.endpoints import UNKNOWN, Endpoints
 from mainstem.protocols.http.handlers.acquisitions import AcquisitionHandlers
 from mainstem.protocols.http.handlers.group_lag import GroupLag
 from mainstem.protocols.http.handlers.groups import GroupHandlers
@@ -73,7 +74,7 @@ class HttpAdapter:
         self._handle = Routes(self.routes, spawn or self._spawn_task, check).handle
         self._date = HttpDate(time.time)
 
-    def open_session(self, wake: Callable[[], None], peer: str = "") -> HttpSession:
+    def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> HttpSession:
         """For a new connection."""
         return HttpSession(wake, self._settings, self._handle, self._date)
 

@@ -14,6 +14,7 @@ from mainstem.broker.dead_letters import LetterRules
 from mainstem.broker.group_configs import BeatRules
 from mainstem.broker.groups import GroupRules
 from mainstem.broker.subscriptions import Limits
+from mainstem.model.endpoints import UNKNOWN, Endpoints
 from mainstem.protocols.kafka.handlers.access import AccessHandlers
 from mainstem.protocols.kafka.handlers.authentication import AuthenticationHandlers, NoAuthentication
 from mainstem.protocols.kafka.handlers.broker_settings import BrokerSettings
@@ -188,8 +189,9 @@ class KafkaAdapter:
             admits_anybody=settings.user is None,
         )
 
-    def open_session(self, wake: Callable[[], None], peer: str = "") -> KafkaSession:
-        """For a new connection from this address."""
+    def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> KafkaSession:
+        """For a new connection between these two ends."""
+        peer = endpoints.peer_host
         session = KafkaSession(wake, self._settings, self._requests.handle, peer)
         wait_s = self._throttles.connection_wait_s(peer)
         if wait_s > 0:

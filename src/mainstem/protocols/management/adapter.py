@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from mainstem.broker.broker import Broker
+from mainstem.model.endpoints import UNKNOWN, Endpoints
 from mainstem.protocols.management.handlers.bindings import BindingPaths
 from mainstem.protocols.management.handlers.callers import Callers
 from mainstem.protocols.management.handlers.clients import ClientPaths
@@ -59,7 +60,7 @@ class ManagementAdapter:
         self._handle = Paths(self.paths, callers, spawn or self._spawn_task, check).handle
         self._date = HttpDate(time.time)
 
-    def open_session(self, wake: Callable[[], None], peer: str = "") -> ManagementSession:
+    def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> ManagementSession:
         """For a new connection."""
         return ManagementSession(wake, self._settings, self._handle, self._date)
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mainstem.broker.broker import Broker
+from mainstem.model.endpoints import Endpoints
 from mainstem.protocols.amqp.adapter import AmqpAdapter
 from mainstem.protocols.amqp.codec.framing import BODY, HEADER, METHOD, encode_content, encode_frame
 from mainstem.protocols.amqp.codec.methods import Method, decode_method, encode_method
@@ -44,7 +45,7 @@ class Client:
 
     def __init__(self, adapter: AmqpAdapter, peer: str = "127.0.0.1") -> None:
         self._woken = asyncio.Event()
-        self.session = adapter.open_session(self._woken.set, peer)
+        self.session = adapter.open_session(self._woken.set, Endpoints(peer))
         self.output = bytearray()
         self.is_reading = True
         self._unconsumed = bytearray()

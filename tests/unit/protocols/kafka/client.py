@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mainstem.broker.broker import Broker
+from mainstem.model.endpoints import Endpoints
 from mainstem.protocols.kafka.adapter import KafkaAdapter
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.server.request_meters import RequestMeter, RequestMeters
@@ -37,7 +38,7 @@ class Client:
     def __init__(self, adapter: KafkaAdapter, client_id: str = "unit", peer: str = "") -> None:
         self._client_id = client_id
         self._woken = asyncio.Event()
-        self.session = adapter.open_session(self._woken.set, peer)
+        self.session = adapter.open_session(self._woken.set, Endpoints(peer))
         self._correlation_id = 0
         self.output = bytearray()
         self._unconsumed = bytearray()

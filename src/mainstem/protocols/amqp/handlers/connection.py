@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mainstem.broker.queues import Queue
 from mainstem.broker.routes import Router
+from mainstem.model.endpoints import Endpoints
 from mainstem.model.errors import MainstemError, Overloaded, StorageFull
 from mainstem.protocols.amqp.codec.field_table import Table
 from mainstem.protocols.amqp.errors import INTERNAL_ERROR, RESOURCE_ERROR, ConnectionError_, not_allowed
@@ -34,14 +35,15 @@ LOW_ON_DISK = "low on disk"
 class Connection:
     """The broker's side of a session."""
 
-    def __init__(self, node: Node, session: AmqpSession, peer: str = "") -> None:
+    def __init__(self, node: Node, session: AmqpSession, endpoints: Endpoints) -> None:
         self.node = node
-        self.peer = peer
-        """The host it comes from."""
+        self.endpoints = endpoints
         self.session = session
         self.queues = node.broker.queues
         self.outbox = node.broker.queues.outbox
         self.user = ""
+        self.mechanism = ""
+        """By which it said who it is."""
         self.host = ""
         self.namespace = ""
         self.router: Router
@@ -63,7 +65,7 @@ class Connection:
         self._rest: tuple[Publisher, bytes, bytes, list[bytes]] | None = None
         """Messages that were read, and are published when it is this connection's turn again."""
         self.connected_ms = node.broker.clock.now_ms()
-        self.name = node.new_connection_name()
+        self.name = str(endpoints) if endpoints.peer_port else node.new_connection_name()
         self.owned: list[Queue] = []
         """Queues that nobody else may use, and that end with it."""
         self.is_lost = False
@@ -79,7 +81,8 @@ class Connection:
 
     def login(self, mechanism: str, response: bytes) -> None:
         """Who it is. Raises LoginRefused."""
-        self.user = self.node.authenticate(mechanism, response, self.peer)
+        self.user = self.node.authenticate(mechanism, response, self.endpoints.peer_host)
+        self.mechanism = mechanism
 
     def update_secret(self, secret: bytes) -> None:
         """Passwords do not run out here: who is in stays in."""

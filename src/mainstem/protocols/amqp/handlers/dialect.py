@@ -106,13 +106,18 @@ def _describe(connection: Connection) -> ConnectionFacts:
     def close(reason: str) -> None:
         connection.session.fail(ConnectionError_(CONNECTION_FORCED, reason))
 
+    session = connection.session
     return ConnectionFacts(
         connection.name,
-        connection.peer,
+        connection.endpoints,
         connection.user,
+        connection.mechanism,
         connection.namespace,
         connection.connected_ms,
-        plain_table(connection.session.client_properties),
+        session.channel_max,
+        session.frame_bytes_max,
+        session.heartbeat.interval_s,
+        plain_table(session.client_properties),
         [_describe_channel(channel) for channel in connection.channels],
         close,
     )

@@ -71,7 +71,7 @@ class Node:
         return self.broker.namespaces.find(namespace) is not None
 
     def new_connection_name(self) -> str:
-        """By which administrators know it."""
+        """By which administrators know one that has no address."""
         self._connected += 1
         return f"amqp-{self._connected}"
 

@@ -77,6 +77,11 @@ class AmqpSession:
         self.channel_max = settings.channel_max
         self.connection = connect(self)
 
+    @property
+    def frame_bytes_max(self) -> int:
+        """As it was agreed on, with the frame's head and end."""
+        return self.payload_bytes_max + 8
+
     # The session contract --------------------------------------------------------------------------------------------
 
     @property

@@ -15,8 +15,8 @@ from mainstem.protocols.management.mapping.listing import Row
 from mainstem.protocols.management.mapping.words import host_of
 
 NODE = "mainstem@localhost"
-PEER_PORT_UNKNOWN = 0
-"""Sessions are told from which host somebody comes; tools want a port besides."""
+GIVEN_NAME = "connection_name"
+"""The client property in which a client names its connection."""
 
 
 def queue_row(queue: Queue, broker: Broker) -> Row:
@@ -111,20 +111,28 @@ def default_binding_row(queue: str, namespace: str) -> Row:
 
 def connection_row(connection: ConnectionFacts) -> Row:
     """A client."""
+    ends, properties = connection.endpoints, connection.client_properties
     return {
         "name": connection.name,
         "node": NODE,
         "vhost": host_of(connection.namespace),
         "user": connection.user,
         "user_who_performed_action": connection.user,
-        "peer_host": connection.peer_host,
-        "peer_port": PEER_PORT_UNKNOWN,
+        "peer_host": ends.peer_host,
+        "peer_port": ends.peer_port,
+        "host": ends.host,
+        "port": ends.port,
         "protocol": "AMQP 0-9-1",
+        "auth_mechanism": connection.mechanism,
+        "channel_max": connection.channel_max,
+        "frame_max": connection.frame_bytes_max,
+        "timeout": connection.heartbeat_s,
         "type": "network",
         "state": "running",
         "channels": len(connection.channels),
         "connected_at": connection.connected_ms,
-        "client_properties": dict(connection.client_properties),
+        "client_properties": dict(properties),
+        **({"user_provided_name": properties[GIVEN_NAME]} if GIVEN_NAME in properties else {}),
         "ssl": False,
     }
 
@@ -145,10 +153,11 @@ def channel_row(connection: ConnectionFacts, channel: ChannelFacts) -> Row:
         "messages_unconfirmed": channel.unconfirmed,
         "prefetch_count": channel.prefetch,
         "global_prefetch_count": channel.prefetch_all,
+        "user_who_performed_action": connection.user,
         "connection_details": {
             "name": connection.name,
-            "peer_host": connection.peer_host,
-            "peer_port": PEER_PORT_UNKNOWN,
+            "peer_host": connection.endpoints.peer_host,
+            "peer_port": connection.endpoints.peer_port,
         },
     }
 
@@ -164,8 +173,8 @@ def consumer_row(connection: ConnectionFacts, channel: ChannelFacts, consumer: C
             "connection_name": connection.name,
             "node": NODE,
             "user": connection.user,
-            "peer_host": connection.peer_host,
-            "peer_port": PEER_PORT_UNKNOWN,
+            "peer_host": connection.endpoints.peer_host,
+            "peer_port": connection.endpoints.peer_port,
         },
         "ack_required": consumer.needs_acknowledgement,
         "exclusive": consumer.is_exclusive,
