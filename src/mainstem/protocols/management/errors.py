@@ -4,7 +4,7 @@ ManagementError
 |-- BadRequest 400          |-- NotAuthorised 401
 |-- Forbidden 401, too: RabbitMQ says not_authorized to who is known and may not
 |-- CrossSite 403           |-- PreconditionFailed 412
-|-- NotFound 404            |-- MethodNotAllowed 405
+|-- NotFound, Missing 404   |-- MethodNotAllowed 405
 `-- Unavailable 503
 """
 
@@ -55,10 +55,20 @@ class CrossSite(ManagementError):
 
 
 class NotFound(ManagementError):
-    """Nothing is here."""
+    """Nothing is here. Clients compare these words."""
 
     status = 404
     error = "Object Not Found"
+
+    def __init__(self) -> None:
+        super().__init__("Not Found")
+
+
+class Missing(ManagementError):
+    """What a change needs is not here."""
+
+    status = 404
+    error = "not_found"
 
 
 class MethodNotAllowed(ManagementError):

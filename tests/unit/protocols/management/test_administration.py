@@ -102,7 +102,7 @@ async def test_guest_may_do_everything(admin: Admin) -> None:
     await admin.put("/vhosts/shop", {})
     await admin.put("/permissions/shop/guest", everything, 204)
     await admin.put("/permissions/shop/guest", everything | {"read": "^a"}, 400)
-    await admin.put("/permissions/none/guest", everything, 404)
+    await admin.put("/permissions/none/guest", everything, 400)
     await admin.delete("/permissions/shop/guest", 400)
     row = {"user": "guest", "vhost": "shop", **everything}
     assert await admin.get("/permissions/shop/guest") == row
@@ -131,7 +131,7 @@ async def test_users_and_what_they_may_do(admin: Admin) -> None:
     await admin.delete("/users/mon")
     await admin.put("/users/bad", {"password_hash": "xx", "tags": ""}, 400)
     await admin.put("/permissions/shop/ann", {"configure": "^own", "write": ".*", "read": "^own"})
-    await admin.put("/permissions/shop/nobody", {"configure": "", "write": "", "read": ""}, 404)
+    await admin.put("/permissions/shop/nobody", {"configure": "", "write": "", "read": ""}, 400)
     await admin.put("/permissions/shop/ann", {"configure": "(", "write": "", "read": ""}, 400)
     await admin.put("/topic-permissions/shop/ann", {"exchange": "amq.topic", "write": "^a", "read": ".*"})
 

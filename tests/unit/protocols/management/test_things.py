@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+from urllib.parse import unquote, unquote_plus
 
 from mainstem.protocols.management.mapping.rates import Rates
 from tests.unit.protocols.management.management_client import Admin, with_admin
@@ -112,7 +113,10 @@ async def test_exchanges_and_bindings(admin: Admin) -> None:
     assert len(await admin.get(X)) == 8
     reply = await admin.ask("POST", "/bindings/%2F/e/events/q/q", {"routing_key": "a.#/x", "arguments": {"k": 1}})
     assert reply.status == 201
-    place = reply.headers["location"]
+    end, _, place = reply.headers["location"].partition("/")
+    assert (end, unquote_plus(unquote(place)).partition("~")[0]) == ("q", "a.#/x"), (
+        "as seen from /bindings/%2F/e/events/q/"
+    )
     await admin.post("/bindings/%2F/e/events/q/q", {"routing_key": "plain"}, 201)
     await admin.post("/bindings/%2F/e/events/e/amq.direct", {"routing_key": "x"}, 201)
     await admin.post("/bindings/%2F/e/events/q/nobody", {}, 404)
@@ -128,6 +132,72 @@ async def test_exchanges_and_bindings(admin: Admin) -> None:
     await admin.delete(f"{X}/events?if-unused=true", 400)
     await admin.delete(f"{X}/events")
     await admin.delete(f"{X}/amq.direct", 400)
+
+
+@with_admin
+async def test_the_exchange_without_a_name_is_bound_to_every_queue(admin: Admin) -> None:
+    for name in ("b", "a%2F~"):
+        await admin.put(f"{Q}/{name}", {})
+    await admin.post("/bindings/%2F/e/amq.direct/q/b", {"routing_key": "k l~"}, 201)
+    default = {"source": "", "vhost": "/", "destination_type": "queue", "arguments": {}}
+    a = default | {"destination": "a/~", "routing_key": "a/~", "properties_key": "a%2F%7E"}
+    b = default | {"destination": "b", "routing_key": "b", "properties_key": "b"}
+    other = b | {"source": "amq.direct", "routing_key": "k l~", "properties_key": "k+l%7E"}
+    assert await admin.get("/bindings") == await admin.get("/bindings/%2F") == [a, b, other]
+    assert await admin.get(f"{X}/amq.default/bindings/source") == [a, b]
+    assert await admin.get(f"{X}/amq.default/bindings/destination") == []
+    assert await admin.get(f"{X}/amq.direct/bindings/source") == [other]
+    assert await admin.get(f"{Q}/b/bindings") == [b, other]
+    between = "/bindings/%2F/e/amq.default/q/a%2F~"
+    assert await admin.get(between) == [a]
+    assert await admin.get(f"{between}/a%252F%257E") == await admin.get(f"{between}/a%2F~") == a
+    assert await admin.get("/bindings/%2F/e/amq.direct/q/b/k%2Bl%257E") == other
+    for method, path in (("DELETE", f"{between}/a%252F%257E"), ("POST", between)):
+        reply = await admin.ask(method, path, {"routing_key": "z"})
+        assert (reply.status, reply.json()["reason"]) == (401, "Access refused.")
+    assert await admin.get(between) == [a]
+
+
+@with_admin
+async def test_what_is_not_there_is_said_in_the_words_that_clients_compare(admin: Admin) -> None:
+    await admin.put(f"{Q}/q", {})
+    nothing = {"error": "Object Not Found", "reason": "Not Found"}
+    for path in (
+        "/nowhere",
+        "/vhosts/no",
+        "/queues/no/q",
+        f"{Q}/no",
+        f"{X}/no",
+        "/users/no",
+        "/permissions/%2F/no",
+        "/topic-permissions/%2F/no",
+        "/policies/%2F/no",
+        "/operator-policies/%2F/no",
+        "/policies/no/p",
+        "/parameters/shovel/%2F/no",
+        "/global-parameters/no",
+        "/connections/no",
+        "/bindings/%2F/e/amq.direct/q/q/no",
+    ):
+        for method in ("GET", "DELETE"):
+            reply = await admin.ask(method, path)
+            assert (reply.status, reply.json()) == (404, nothing), (method, path)
+    message = {"properties": {}, "routing_key": "", "payload": ""}
+    policy = {"pattern": "^a", "definition": {"max-length": 1}}
+    for method, path, content, reason in (
+        ("PUT", "/queues/no/q", {}, "vhost_not_found"),
+        ("PUT", "/exchanges/no/x", {"type": "direct"}, "vhost_not_found"),
+        ("PUT", "/policies/no/p", policy, "vhost_not_found"),
+        ("PUT", "/parameters/shovel/no/p", {"value": 1}, "vhost_not_found"),
+        ("PUT", "/vhost-limits/no/max-queues", {"value": 1}, "vhost_not_found"),
+        ("PUT", "/user-limits/no/max-channels", {"value": 1}, "user_not_found"),
+        ("POST", f"{X}/no/publish", message, "exchange_not_found"),
+        ("POST", f"{Q}/no/get", {"count": 1, "ackmode": "ack_requeue_true"}, "queue_not_found"),
+        ("POST", "/bindings/%2F/e/no/q/q", {}, "no exchange 'no' in vhost '/'"),
+        ("POST", "/bindings/%2F/e/amq.direct/q/no", {}, "no queue 'no' in vhost '/'"),
+    ):
+        reply = await admin.ask(method, path, content)
+        assert (reply.status, reply.json()) == (404, {"error": "not_found", "reason": reason}), (method, path)
 
 
 @with_admin

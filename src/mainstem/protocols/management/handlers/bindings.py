@@ -7,13 +7,14 @@ from urllib.parse import quote
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.routes import Binding, Destination, DestinationKind
-from mainstem.protocols.management.errors import NotFound
+from mainstem.coordination.routes.binding import binding_identity
+from mainstem.protocols.management.errors import Forbidden, Missing, NotFound
 from mainstem.protocols.management.handlers.callers import Caller
 from mainstem.protocols.management.handlers.paths import CREATED, Call, Path
 from mainstem.protocols.management.mapping import fields
-from mainstem.protocols.management.mapping.listing import listing
-from mainstem.protocols.management.mapping.rows import binding_row, default_binding_row, properties_key
-from mainstem.protocols.management.mapping.words import exchange_of
+from mainstem.protocols.management.mapping.listing import Row, listing
+from mainstem.protocols.management.mapping.rows import binding_row, binding_rows, default_binding, properties_key
+from mainstem.protocols.management.mapping.words import exchange_of, host_of
 from mainstem.wire.http.messages import Response
 
 
@@ -47,9 +48,9 @@ class BindingPaths:
         """Of one virtual host."""
         return listing(self._rows(call.caller.enter(call.steps[0])), call.query)
 
-    def _rows(self, namespace: str) -> list[dict[str, Any]]:
-        rows = [default_binding_row(queue.name, namespace) for queue in self._broker.queues.all(namespace)]
-        return rows + [binding_row(binding, namespace) for binding in self._broker.routes.of(namespace).bindings()]
+    def _rows(self, namespace: str) -> list[Row]:
+        bindings = [default_binding(queue) for queue in self._broker.queues.all(namespace)]
+        return binding_rows([*bindings, *self._broker.routes.of(namespace).bindings()], namespace)
 
 
 class _Ends:
@@ -61,64 +62,67 @@ class _Ends:
 
     def list_between(self, call: Call) -> Any:
         """All between two ends."""
-        namespace, source, destination = self._ends(call)
-        if not source and self._kind is DestinationKind.QUEUE:
-            return [default_binding_row(destination.name, namespace)]
-        return [binding_row(binding, namespace) for binding in self._between(namespace, source, destination)]
+        return binding_rows(self._between(call), call.caller.enter(call.steps[0]))
 
     async def bind(self, call: Call) -> Response:
-        """Make one; 201 with its place."""
+        """Make one; 201 with its place, as seen from that of both ends."""
         namespace, source, destination = self._ends(call)
         body = call.fields()
         key, arguments = fields.text(body, "routing_key", ""), fields.table(body, "arguments")
         await bind(self._broker, call.caller, namespace, source, destination, key, arguments)
-        made = [
-            binding
-            for binding in self._between(namespace, source, destination)
-            if binding.routing_key == key and dict(binding.arguments) == arguments
-        ]
-        place = quote(properties_key(made[0]), safe="") if made else "~"
-        return Response(CREATED, headers=(("location", place),))
+        identity = binding_identity(source, destination, key, arguments)
+        made = [properties_key(each) for each in self._between(call) if each.identity == identity]
+        place = [quote(part, safe="") for part in (call.steps[2], *made)]
+        return Response(CREATED, headers=(("location", "/".join(place)),))
 
     def get(self, call: Call) -> Any:
         """One of them."""
-        namespace, source, destination = self._ends(call)
-        return binding_row(self._find(call, namespace, source, destination), namespace)
+        return binding_row(self._find(call), call.caller.enter(call.steps[0]))
 
     async def unbind(self, call: Call) -> None:
         """Remove one."""
         namespace, source, destination = self._ends(call)
-        binding = self._find(call, namespace, source, destination)
+        binding = self._find(call)
         _check(call.caller, namespace, source, destination)
         await self._broker.routes.of(namespace).unbind(source, destination, binding.routing_key, binding.arguments)
 
     def _ends(self, call: Call) -> tuple[str, str, Destination]:
-        namespace = call.caller.enter(call.steps[0])
-        source, name = exchange_of(call.steps[1]), call.steps[2]
-        router = self._broker.routes.of(namespace)
+        namespace, source, name = call.caller.enter(call.steps[0]), exchange_of(call.steps[1]), call.steps[2]
         if self._kind is DestinationKind.EXCHANGE:
             name = exchange_of(name)
-            is_there = router.find(name) is not None
-        else:
-            is_there = self._broker.queues.find(namespace, name) is not None
-        if router.find(source) is None or not is_there:
-            raise NotFound("Not Found")
         return namespace, source, Destination(self._kind, name)
 
-    def _between(self, namespace: str, source: str, destination: Destination) -> list[Binding]:
-        found = self._broker.routes.of(namespace).incoming(destination)
-        return [binding for binding in found if binding.source == source]
+    def _between(self, call: Call) -> list[Binding]:
+        """Raises NotFound."""
+        namespace, source, destination = self._ends(call)
+        if _missing(self._broker, namespace, source, destination):
+            raise NotFound
+        return [each for each in bindings_to(self._broker, namespace, destination) if each.source == source]
 
-    def _find(self, call: Call, namespace: str, source: str, destination: Destination) -> Binding:
+    def _find(self, call: Call) -> Binding:
         wanted = call.steps[3]
-        for binding in self._between(namespace, source, destination):
+        for binding in self._between(call):
             # Clients encode the key of properties, in which the routing key is encoded already; some do so only once.
             plain = (
                 f"{binding.routing_key}~{binding.arguments_digest}" if binding.arguments else binding.routing_key or "~"
             )
             if wanted in (properties_key(binding), plain):
                 return binding
-        raise NotFound("Not Found")
+        raise NotFound
+
+
+def bindings_to(broker: Broker, namespace: str, destination: Destination) -> list[Binding]:
+    """All that lead there."""
+    found = broker.routes.of(namespace).incoming(destination)
+    queue = broker.queues.find(namespace, destination.name) if destination.kind is DestinationKind.QUEUE else None
+    return found if queue is None else [default_binding(queue), *found]
+
+
+def bindings_from(broker: Broker, namespace: str, exchange: str) -> list[Binding]:
+    """All that begin at an exchange."""
+    if not exchange:
+        return [default_binding(queue) for queue in broker.queues.all(namespace)]
+    return broker.routes.of(namespace).outgoing(exchange)
 
 
 async def bind(
@@ -131,17 +135,32 @@ async def bind(
     arguments: dict[str, Any],
 ) -> None:
     """Make a binding. Raises ManagementError and kinds of MainstemError."""
+    missing = _missing(broker, namespace, source, destination)
+    if missing:
+        raise Missing(f"no {missing} in vhost '{host_of(namespace)}'")
     _check(caller, namespace, source, destination)
     fields.short("routing_key", routing_key)
     durable = True
     if destination.kind is DestinationKind.QUEUE:
         queue = broker.queues.find(namespace, destination.name)
-        if queue is None:
-            raise NotFound("Not Found")
-        durable = queue.properties.durable
+        durable = queue is not None and queue.properties.durable
     await broker.routes.of(namespace).bind(source, destination, routing_key, arguments, durable=durable)
 
 
+def _missing(broker: Broker, namespace: str, source: str, destination: Destination) -> str:
+    """Which end is not there; empty: both are."""
+    router = broker.routes.of(namespace)
+    if router.find(source) is None:
+        return f"exchange '{source}'"
+    if destination.kind is DestinationKind.QUEUE:
+        is_there = broker.queues.find(namespace, destination.name) is not None
+    else:
+        is_there = router.find(destination.name) is not None
+    return "" if is_there else f"{destination.kind.value} '{destination.name}'"
+
+
 def _check(caller: Caller, namespace: str, source: str, destination: Destination) -> None:
+    if not source:
+        raise Forbidden("Access refused.")
     caller.check(namespace, "read", source, "exchange")
     caller.check(namespace, "write", destination.name, destination.kind.value)

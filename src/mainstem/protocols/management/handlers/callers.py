@@ -12,7 +12,7 @@ import msgspec
 
 from mainstem.broker.administration import Action, Permission
 from mainstem.broker.broker import Broker
-from mainstem.protocols.management.errors import Forbidden, NotAuthorised, NotFound
+from mainstem.protocols.management.errors import Forbidden, NotAuthorised
 from mainstem.protocols.management.mapping.words import namespace_of
 from mainstem.wire.http.messages import Request
 
@@ -46,10 +46,8 @@ class Caller(msgspec.Struct, frozen=True):
         return self.sees_all() or self.broker.access.may_enter(self.name, namespace)
 
     def enter(self, host: str) -> str:
-        """The namespace of a virtual host that they may see. Raises NotFound, Forbidden."""
-        namespace = namespace_of(host)
-        if self.broker.namespaces.find(namespace) is None:
-            raise NotFound("Not Found")
+        """The namespace of a virtual host that they may see. Raises UnknownNamespace, Forbidden."""
+        namespace = self.broker.namespaces.get(namespace_of(host)).name
         if not self.may_see(namespace):
             raise Forbidden("User can not access virtual host")
         return namespace

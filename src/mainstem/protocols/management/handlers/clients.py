@@ -78,7 +78,7 @@ class ClientPaths:
         """One of them."""
         found = found_in(self._channel_rows(call.caller), name=call.steps[0])
         if not found:
-            raise NotFound("Not Found")
+            raise NotFound
         return one(found[0], call.query)
 
     def channels_of(self, call: Call) -> Any:
@@ -116,4 +116,4 @@ class ClientPaths:
         for facts in self._seen(call.caller):
             if facts.name == call.steps[0]:
                 return facts
-        raise NotFound("Not Found")
+        raise NotFound

@@ -234,8 +234,11 @@ class DefinitionPaths:
             await self._broker.parameters.put(Parameter(namespace, component, name, fields.value(row, "value")))
 
     def _namespace(self, row: Mapping[str, Any]) -> str:
-        namespace = namespace_of(fields.text(row, "vhost"))
-        return self._broker.namespaces.get(namespace).name
+        host = fields.text(row, "vhost")
+        namespace = namespace_of(host)
+        if self._broker.namespaces.find(namespace) is None:
+            raise BadRequest(f"vhost '{host}' is not there")
+        return namespace
 
 
 def _is_own(name: str) -> bool:

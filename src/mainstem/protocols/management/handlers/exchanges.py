@@ -11,13 +11,14 @@ from mainstem.broker.errors import UnknownExchange
 from mainstem.broker.queues import REFUSED
 from mainstem.broker.routes import Destination, DestinationKind, Exchange, NewExchange
 from mainstem.broker.schedules import Target
-from mainstem.protocols.management.errors import BadRequest, Forbidden, NotFound
+from mainstem.protocols.management.errors import BadRequest, Forbidden
+from mainstem.protocols.management.handlers.bindings import bindings_from, bindings_to
 from mainstem.protocols.management.handlers.callers import Caller
 from mainstem.protocols.management.handlers.paths import Call, Path, created
 from mainstem.protocols.management.handlers.queues import dialect_of
 from mainstem.protocols.management.mapping import fields
 from mainstem.protocols.management.mapping.listing import listing, one
-from mainstem.protocols.management.mapping.rows import binding_row, exchange_row
+from mainstem.protocols.management.mapping.rows import binding_rows, exchange_row
 from mainstem.protocols.management.mapping.words import exchange_of
 from mainstem.wire.http.messages import Response
 
@@ -80,15 +81,15 @@ class ExchangePaths:
     def outgoing(self, call: Call) -> Any:
         """Bindings that begin at it."""
         namespace, exchange = self._find(call)
-        found = self._broker.routes.of(namespace).outgoing(exchange.name)
-        return listing([binding_row(binding, namespace) for binding in found], call.query)
+        found = bindings_from(self._broker, namespace, exchange.name)
+        return listing(binding_rows(found, namespace), call.query)
 
     def incoming(self, call: Call) -> Any:
         """Bindings that lead to it."""
         namespace, exchange = self._find(call)
         destination = Destination(DestinationKind.EXCHANGE, exchange.name)
-        found = self._broker.routes.of(namespace).incoming(destination)
-        return listing([binding_row(binding, namespace) for binding in found], call.query)
+        found = bindings_to(self._broker, namespace, destination)
+        return listing(binding_rows(found, namespace), call.query)
 
     async def publish(self, call: Call) -> dict[str, bool]:
         """Publish one message, answered when it is durable; `routed` says whether it went anywhere."""
@@ -129,7 +130,7 @@ class ExchangePaths:
         namespace = call.caller.enter(call.steps[0])
         exchange = self._broker.routes.of(namespace).find(exchange_of(call.steps[1]))
         if exchange is None:
-            raise NotFound("Not Found")
+            raise UnknownExchange(call.steps[1])
         return namespace, exchange
 
 

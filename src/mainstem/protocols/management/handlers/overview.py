@@ -173,7 +173,7 @@ class OverviewPaths:
         """This one."""
         call.caller.need(MONITORING)
         if call.steps[0] != NODE:
-            raise NotFound("Not Found")
+            raise NotFound
         return one(self._node(), call.query)
 
     def memory(self, call: Call) -> Row:

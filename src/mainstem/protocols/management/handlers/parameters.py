@@ -85,7 +85,7 @@ class ParameterPaths:
         call.caller.need(POLICYMAKER)
         found = [row for row in global_rows(self._broker) if row["name"] == call.steps[0]]
         if not found:
-            raise NotFound("Not Found")
+            raise NotFound
         return found[0]
 
     async def put_global(self, call: Call) -> Response:
@@ -104,7 +104,7 @@ class ParameterPaths:
         if stored is not None:
             await self._parameters.remove(stored)
         elif name not in _at_first(self._broker):
-            raise NotFound("Not Found")
+            raise NotFound
 
 
 def global_rows(broker: Broker) -> list[Row]:

@@ -12,7 +12,14 @@ from mainstem.broker import errors as broker_errors
 from mainstem.broker.dialect import NotInDialect
 from mainstem.model import errors as model_errors
 from mainstem.protocols.management.codec import decode_body, encode_error, encode_json, encode_refusal
-from mainstem.protocols.management.errors import BadRequest, ManagementError, MethodNotAllowed, NotFound, Unavailable
+from mainstem.protocols.management.errors import (
+    BadRequest,
+    ManagementError,
+    MethodNotAllowed,
+    Missing,
+    NotFound,
+    Unavailable,
+)
 from mainstem.protocols.management.handlers.callers import Caller, Callers
 from mainstem.protocols.management.handlers.origins import check_origin
 from mainstem.wire.http.errors import HttpError
@@ -21,6 +28,7 @@ from mainstem.wire.http.messages import Request, Response
 log = logging.getLogger(__name__)
 
 OK, CREATED, NO_CONTENT = 200, 201, 204
+CHANGING = ("PUT", "POST")
 PARAMETERS_MAX = 32
 PREFIX = "/api"
 
@@ -72,12 +80,15 @@ class _Step:
         return found
 
 
+UNKNOWN: dict[type[model_errors.MainstemError], str] = {
+    broker_errors.UnknownNamespace: "vhost_not_found",
+    broker_errors.UnknownUser: "user_not_found",
+    broker_errors.UnknownQueue: "queue_not_found",
+    broker_errors.UnknownExchange: "exchange_not_found",
+    broker_errors.UnknownEntry: "not_found",
+}
+"""What is not here, and how RabbitMQ says so to who wants to change something."""
 REFUSALS: tuple[tuple[type[model_errors.MainstemError], type[ManagementError]], ...] = (
-    (broker_errors.UnknownExchange, NotFound),
-    (broker_errors.UnknownQueue, NotFound),
-    (broker_errors.UnknownNamespace, NotFound),
-    (broker_errors.UnknownUser, NotFound),
-    (broker_errors.UnknownEntry, NotFound),
     (NotInDialect, BadRequest),
     (model_errors.PeerError, BadRequest),
     (model_errors.UnavailableError, Unavailable),
@@ -125,7 +136,7 @@ class Paths:
 
     def _answer(self, request: Request) -> Any:
         if not request.path.startswith(PREFIX):
-            raise NotFound("Not Found")
+            raise NotFound
         caller = self._callers.caller(request)
         handler, steps = self._find(request)
         return handler(Call(caller, steps, _query(request), decode_body(request)))
@@ -142,7 +153,7 @@ class Paths:
     def _find(self, request: Request) -> tuple[Handler, list[str]]:
         found = self._root.find(_split(request.path.removesuffix("/")))
         if found is None:
-            raise NotFound("Not Found")
+            raise NotFound
         methods, steps = found
         handler = methods.get("GET" if request.method == "HEAD" else request.method)
         if handler is None:
@@ -178,6 +189,8 @@ def _refuse(request: Request, error: Exception) -> Response:
     if isinstance(error, HttpError):
         return encode_refusal(error)
     if isinstance(error, model_errors.MainstemError):
+        if type(error) in UNKNOWN:
+            return encode_error(Missing(UNKNOWN[type(error)]) if request.method in CHANGING else NotFound())
         for kind, refusal in REFUSALS:
             if isinstance(error, kind):
                 error = refusal(str(error))

@@ -7,16 +7,18 @@ from typing import Any
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.dialect import Dialect
+from mainstem.broker.errors import UnknownQueue
 from mainstem.broker.letters import take
 from mainstem.broker.queues import Message, Queue
 from mainstem.broker.routes import Destination, DestinationKind
-from mainstem.protocols.management.errors import BadRequest, NotFound, Unavailable
+from mainstem.protocols.management.errors import BadRequest, Unavailable
+from mainstem.protocols.management.handlers.bindings import bindings_to
 from mainstem.protocols.management.handlers.callers import Caller
 from mainstem.protocols.management.handlers.paths import Call, Path, created
 from mainstem.protocols.management.mapping import fields
 from mainstem.protocols.management.mapping.listing import Row, listing, one
 from mainstem.protocols.management.mapping.rates import Rates, counts_of, lengths_of
-from mainstem.protocols.management.mapping.rows import binding_row, consumer_row, default_binding_row, queue_row
+from mainstem.protocols.management.mapping.rows import binding_rows, consumer_row, queue_row
 from mainstem.protocols.management.mapping.words import host_of
 from mainstem.wire.http.messages import Response
 
@@ -106,9 +108,8 @@ class QueuePaths:
     def bindings(self, call: Call) -> Any:
         """What leads to it."""
         queue = self._find(call)
-        found = self._broker.routes.of(queue.namespace).incoming(Destination(DestinationKind.QUEUE, queue.name))
-        rows = [default_binding_row(queue.name, queue.namespace)]
-        return listing(rows + [binding_row(binding, queue.namespace) for binding in found], call.query)
+        found = bindings_to(self._broker, queue.namespace, Destination(DestinationKind.QUEUE, queue.name))
+        return listing(binding_rows(found, queue.namespace), call.query)
 
     async def purge(self, call: Call) -> None:
         """Let all go that waits."""
@@ -159,7 +160,7 @@ class QueuePaths:
         namespace = call.caller.enter(call.steps[0])
         queue = self._queues.find(namespace, call.steps[1])
         if queue is None:
-            raise NotFound("Not Found")
+            raise UnknownQueue(call.steps[1])
         queue.open()
         return queue
 

@@ -25,6 +25,7 @@ from mainstem.protocols.management.mapping.listing import listing
 from mainstem.protocols.management.mapping.words import namespace_of
 from mainstem.wire.http.messages import Response
 
+NOBODY_THERE = "vhost_or_user_not_found"
 GUEST_MAY_ALL = "guest may do everything in all virtual hosts, unless a user of that name is made"
 
 
@@ -87,7 +88,7 @@ class UserPaths:
         for user in self._users():
             if user.name == call.steps[0]:
                 return user_row(user)
-        raise NotFound("Not Found")
+        raise NotFound
 
     async def put(self, call: Call) -> Response:
         """Make a user, or change one."""
@@ -142,13 +143,15 @@ class UserPaths:
         for permission in self._permissions():
             if permission.key() == wanted:
                 return permission_row(permission)
-        raise NotFound("Not Found")
+        raise NotFound
 
     async def put_permission(self, call: Call) -> Response:
         """Permit."""
         call.caller.need()
         if self._is_about_guest(call):
-            namespace = self._broker.namespaces.get(namespace_of(call.steps[0])).name
+            namespace = namespace_of(call.steps[0])
+            if self._broker.namespaces.find(namespace) is None:
+                raise BadRequest(NOBODY_THERE)
             if permission_from(GUEST, namespace, call.fields()) not in self._permissions():
                 raise BadRequest(GUEST_MAY_ALL)
             return created(False)
@@ -164,7 +167,7 @@ class UserPaths:
             raise BadRequest(GUEST_MAY_ALL)
         found = self._access.permissions.get((call.steps[1], namespace_of(call.steps[0])))
         if found is None:
-            raise NotFound("Not Found")
+            raise NotFound
         await self._access.remove([found])
 
     def topic_permissions(self, call: Call) -> Any:
@@ -191,7 +194,7 @@ class UserPaths:
         found = self._access.topic_permissions.values()
         mine = [each for each in found if each.user == call.steps[1] and each.namespace == namespace]
         if not mine:
-            raise NotFound("Not Found")
+            raise NotFound
         return [topic_permission_row(permission) for permission in mine]
 
     async def put_topic_permission(self, call: Call) -> Response:
@@ -210,15 +213,17 @@ class UserPaths:
         found = list(self._access.topic_permissions.values())
         mine = [each for each in found if each.user == call.steps[1] and each.namespace == namespace]
         if not mine:
-            raise NotFound("Not Found")
+            raise NotFound
         await self._access.remove(mine)
 
     def _is_about_guest(self, call: Call) -> bool:
         return call.steps[1] == GUEST and self._access.find(GUEST) is None
 
     def _pair(self, call: Call) -> tuple[str, str]:
-        namespace = self._broker.namespaces.get(namespace_of(call.steps[0])).name
-        return namespace, self._access.get(call.steps[1]).name
+        namespace, user = namespace_of(call.steps[0]), call.steps[1]
+        if self._broker.namespaces.find(namespace) is None or self._access.find(user) is None:
+            raise BadRequest(NOBODY_THERE)
+        return namespace, user
 
     # Limits
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Iterable
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote_plus
 
 from mainstem.broker.administration import Policies
 from mainstem.broker.broker import Broker
 from mainstem.broker.dialect import ChannelFacts, ConnectionFacts, ConsumerFacts
 from mainstem.broker.queues import Queue
-from mainstem.broker.routes import Binding, DestinationKind, Exchange
+from mainstem.broker.routes import Binding, Destination, DestinationKind, Exchange
 from mainstem.coordination.administration.policies import KIND_OF_QUEUE
 from mainstem.protocols.management.mapping.listing import Row
 from mainstem.protocols.management.mapping.words import host_of
@@ -77,7 +79,7 @@ def _policy_columns(policies: Policies, namespace: str, name: str, what: str) ->
 
 def properties_key(binding: Binding) -> str:
     """What tells two bindings between the same ends apart, in a path."""
-    key = quote(binding.routing_key, safe="")
+    key = quote_plus(binding.routing_key).replace("~", "%7E")
     if binding.arguments:
         return f"{key}~{binding.arguments_digest}"
     return key or "~"
@@ -96,17 +98,16 @@ def binding_row(binding: Binding, namespace: str) -> Row:
     }
 
 
-def default_binding_row(queue: str, namespace: str) -> Row:
-    """Every queue is bound to the exchange without a name."""
-    return {
-        "source": "",
-        "vhost": host_of(namespace),
-        "destination": queue,
-        "destination_type": "queue",
-        "routing_key": queue,
-        "arguments": {},
-        "properties_key": quote(queue, safe=""),
-    }
+def binding_rows(bindings: Iterable[Binding], namespace: str) -> list[Row]:
+    """Bindings in RabbitMQ's order."""
+    order = operator.itemgetter("source", "destination", "routing_key", "properties_key")
+    return sorted((binding_row(binding, namespace) for binding in bindings), key=order)
+
+
+def default_binding(queue: Queue) -> Binding:
+    """Every queue is bound to the exchange without a name, by its own name."""
+    destination = Destination(DestinationKind.QUEUE, queue.name)
+    return Binding("", destination, queue.name, {}, queue.properties.durable, 0)
 
 
 def connection_row(connection: ConnectionFacts) -> Row:
