@@ -3,7 +3,8 @@
 HttpError
 |-- about the bytes                 InvalidRequest 400, RequestTimeout 408, BodyTooLarge 413, HeadTooLarge 431,
 |                                   UnsupportedVersion 505
-|-- about where they were sent      UnknownPath 404, MethodNotAllowed 405, MisdirectedRequest 421
+|-- about where they were sent      CrossSiteRequest 403, UnknownPath 404, MethodNotAllowed 405,
+|                                   MisdirectedRequest 421
 |-- about what they say             InvalidParameter 400, InvalidContent 400, UnsupportedMediaType 415
 |-- about topics and groups         InvalidTopicName, InvalidPartitionCount, InvalidConfig, OffsetOutOfRange 400,
 |                                   UnknownTopic, UnknownPartition, UnknownGroup 404, TopicExists 409
@@ -25,6 +26,7 @@ from collections.abc import Sequence
 
 from mainstem.wire.http.errors import (
     BodyTooLarge,
+    CrossSiteRequest,
     HeadTooLarge,
     HttpError,
     InvalidRequest,
@@ -37,6 +39,7 @@ __all__ = [
     "TYPE_PREFIX",
     "BodyTooLarge",
     "BuiltInPipeline",
+    "CrossSiteRequest",
     "DiskFailure",
     "HeadTooLarge",
     "HttpError",

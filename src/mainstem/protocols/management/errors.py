@@ -3,9 +3,8 @@
 ManagementError
 |-- BadRequest 400          |-- NotAuthorised 401
 |-- Forbidden 401, too: RabbitMQ says not_authorized to who is known and may not
-|-- CrossSite 403           |-- PreconditionFailed 412
 |-- NotFound, Missing 404   |-- MethodNotAllowed 405
-`-- Unavailable 503
+|-- PreconditionFailed 412  `-- Unavailable 503
 """
 
 from __future__ import annotations
@@ -45,13 +44,6 @@ class Forbidden(ManagementError):
 
     status = 401
     error = "not_authorised"
-
-
-class CrossSite(ManagementError):
-    """A page of another site had a browser send it."""
-
-    status = 403
-    error = "forbidden"
 
 
 class NotFound(ManagementError):

@@ -2,7 +2,7 @@
 
 HttpError
 |-- about the bytes     InvalidRequest 400, RequestTimeout 408, BodyTooLarge 413, HeadTooLarge 431, UnsupportedVersion 505
-`-- about their goal    MisdirectedRequest 421
+`-- about their way     CrossSiteRequest 403, MisdirectedRequest 421
 """
 
 from __future__ import annotations
@@ -64,6 +64,13 @@ class UnsupportedVersion(HttpError):
 
     status = 505
     name = "unsupported-version"
+
+
+class CrossSiteRequest(HttpError):
+    """A browser sent the request for a page of another site."""
+
+    status = 403
+    name = "cross-site-request"
 
 
 class MisdirectedRequest(HttpError):

@@ -44,3 +44,16 @@ def test_hosts_of_addresses() -> None:
 async def test_a_request_for_another_is_421(client: Client) -> None:
     reply = await client.ask("GET", "/v1/topics", host="evil.example")
     assert (reply.status, reply.problem) == (421, "misdirected-request")
+
+
+@with_client
+async def test_a_page_of_another_site_changes_nothing(client: Client) -> None:
+    """A browser sends a request without content for it, without asking first."""
+    path = "/v1/queues/q/purge"
+    for header in ("Origin: http://evil.example", "Origin: null", "Sec-Fetch-Site: cross-site"):
+        reply = await client.ask("POST", path, None, header)
+        assert (reply.status, reply.problem) == (403, "cross-site-request")
+        assert (await client.ask("GET", "/v1/topics", None, header)).status == 200
+    for header in ("Origin: http://localhost", "Sec-Fetch-Site: same-origin", "Accept: */*"):
+        reply = await client.ask("POST", path, None, header)
+        assert (reply.status, reply.problem) == (404, "unknown-queue")

@@ -26,6 +26,7 @@ from mainstem.protocols.http.errors import (
     UnknownPath,
 )
 from mainstem.protocols.http.mapping.refusals import refusal_of
+from mainstem.wire.http.origins import check_origin
 
 log = logging.getLogger(__name__)
 
@@ -103,6 +104,7 @@ class Routes:
         """Answer the request, in any case; `check` raises for one that is not for us."""
         try:
             self._check(request)
+            check_origin(request)
             route, call = self._take_apart(request)
             answer = route.handler(call)
             if inspect.iscoroutine(answer):

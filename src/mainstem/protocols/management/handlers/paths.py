@@ -21,9 +21,9 @@ from mainstem.protocols.management.errors import (
     Unavailable,
 )
 from mainstem.protocols.management.handlers.callers import Caller, Callers
-from mainstem.protocols.management.handlers.origins import check_origin
 from mainstem.wire.http.errors import HttpError
 from mainstem.wire.http.messages import Request, Response
+from mainstem.wire.http.origins import check_origin
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """Pages of other sites must not change anything here.
 
-A browser sends a form or plain text that a page of any site made, with the password that it keeps for us, and asks us only
-about other kinds of content first. But it says where the page comes from: all browsers in `Origin`, newer ones also in
+A browser sends a form, plain text or nothing for a page of any site, with the password that it keeps for us, and asks us first
+only about other kinds of content. But it says where the page comes from: all browsers in `Origin`, newer ones also in
 `Sec-Fetch-Site`, and no page can change these. Programs like curl and rabbitmqadmin send neither, and say any content type.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from mainstem.protocols.management.errors import CrossSite
+from mainstem.wire.http.errors import CrossSiteRequest
 from mainstem.wire.http.messages import Request
 
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -19,7 +19,7 @@ OWN = frozenset({"same-origin", "none"})
 
 
 def check_origin(request: Request) -> None:
-    """Whether a request that may change something was not made by another site. Raises CrossSite."""
+    """Whether a request that may change something was not made by another site. Raises CrossSiteRequest."""
     if request.method in READING:
         return
     site, origin = request.header(b"sec-fetch-site"), request.header(b"origin")
@@ -28,7 +28,7 @@ def check_origin(request: Request) -> None:
     else:
         is_own = origin is None or _authority(origin) == (request.header(b"host") or "").lower()
     if not is_own:
-        raise CrossSite(f"requests of pages from {origin or 'other sites'} are not taken")
+        raise CrossSiteRequest(f"requests of pages from {origin or 'other sites'} are not taken")
 
 
 def _authority(origin: str) -> str | None:
