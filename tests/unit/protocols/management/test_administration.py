@@ -234,6 +234,9 @@ async def test_the_cluster_has_a_name(engine: MemoryEngine) -> None:
         assert await asked.get("/cluster-name") == {"name": "shop"}
         assert (await asked.get("/overview"))["cluster_name"] == "shop"
         assert await asked.get("/global-parameters/cluster_name") == {"name": "cluster_name", "value": "shop"}
+        definitions = await asked.get("/definitions")
+        assert (definitions["original_cluster_name"], definitions["global_parameters"][0]["value"]) == ("shop", "shop")
+        assert (await asked.get("/definitions/%2F"))["original_vhost_name"] == "/"
         client = Client(AmqpAdapter(AmqpSettings(), asked.broker, Operations()))
         start = await client.greet()
         assert start["server_properties"]["cluster_name"].value == b"shop", "clients are told"

@@ -75,6 +75,7 @@ class DefinitionPaths:
             "product_name": "RabbitMQ",
             "product_version": COMPATIBLE_VERSION,
             "rabbitmq_definition_format": "cluster",
+            "original_cluster_name": broker.cluster_name,
             "users": [user_row(user) for user in broker.access.users.values()],
             "vhosts": [
                 {**_without(namespace_row(namespace), "cluster_state", "tracing"), "limits": dict(namespace.limits)}
@@ -94,6 +95,7 @@ class DefinitionPaths:
             "rabbit_version": COMPATIBLE_VERSION,
             "rabbitmq_version": COMPATIBLE_VERSION,
             "rabbitmq_definition_format": "single_virtual_host",
+            "original_vhost_name": call.steps[0],
             **{kind: [_without(row, "vhost") for row in rows] for kind, rows in contents.items()},
         }
 
