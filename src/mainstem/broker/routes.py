@@ -33,6 +33,8 @@ __all__ = [
 
 ROUTES_CACHED_MAX = 10_000
 """Of one namespace. When there are more, all are forgotten: the next publishes find them again."""
+QUEUES_CACHED_MAX = 1_000_000
+"""Queues that the cached routes of one namespace name, each time counted: 8 MB."""
 
 
 class Router:
@@ -44,6 +46,7 @@ class Router:
         self._alternate_by_policy = functools.partial(alternate_by_policy, namespace)
         self._table = self._new_table()
         self._cached: dict[tuple[str, str], Routed] = {}
+        self._queues_cached = 0
 
     def _new_table(self) -> RouteTable:
         table = RouteTable(self.namespace)
@@ -95,10 +98,19 @@ class Router:
         if known is None:
             known = follow(self._table, exchange, (routing_key,), headers, properties, due=due)
             if known.cacheable:
-                if len(self._cached) >= ROUTES_CACHED_MAX:
-                    self._cached.clear()
-                self._cached[exchange, routing_key] = known
+                self._remember(exchange, routing_key, known)
         return known
+
+    def _remember(self, exchange: str, routing_key: str, routed: Routed) -> None:
+        self._queues_cached += len(routed.queues)
+        if len(self._cached) >= ROUTES_CACHED_MAX or self._queues_cached > QUEUES_CACHED_MAX:
+            self._forget_cached()
+            self._queues_cached = len(routed.queues)
+        self._cached[exchange, routing_key] = routed
+
+    def _forget_cached(self) -> None:
+        self._cached.clear()
+        self._queues_cached = 0
 
     def route_all(
         self,
@@ -154,14 +166,14 @@ class Router:
 
     def replay(self, changes: RouteChanges) -> None:
         """Apply what was decided."""
-        self._cached.clear()
+        self._forget_cached()
         for mutation in changes.applied():
             _, kind, identity = decode_change(mutation.key)
             self._table.replay(kind, identity, mutation.value)
 
     def policies_changed(self) -> None:
         """Another alternate may hold now."""
-        self._cached.clear()
+        self._forget_cached()
         self._table.generation += 1
 
     def replay_stored(self, kind: str, identity: bytes, value: bytes) -> None:
@@ -199,7 +211,7 @@ class Router:
                 )
             except UnknownExchange:
                 continue
-        self._cached.clear()
+        self._forget_cached()
 
 
 class Routes:

@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
-from mainstem.coordination.routes.matchers import headers_match
+from mainstem.coordination.routes.headers_index import headers_match
 from mainstem.coordination.selector_words import InvalidSelector, Token, tokens_of
 
 DEPTH_MAX = 64

@@ -1,5 +1,7 @@
 """Routes as adapters use them, over an engine."""
 
+from unittest import mock
+
 import pytest
 
 from mainstem.broker import routes as routing
@@ -49,6 +51,18 @@ async def test_the_cache_of_routes_is_bounded(broker: Broker) -> None:
     for number in range(routing.ROUTES_CACHED_MAX + 10):
         router.route("amq.topic", str(number))
     assert len(router._cached) <= routing.ROUTES_CACHED_MAX
+
+
+@with_broker
+async def test_the_cache_of_routes_counts_the_queues_it_names(broker: Broker) -> None:
+    """Ten thousand keys of a fan-out to a thousand queues would be ten million names."""
+    router = broker.routes.of("default")
+    for number in range(10):
+        await router.bind("amq.fanout", Destination(DestinationKind.QUEUE, f"queue-{number}"), "", {})
+    with mock.patch.object(routing, "QUEUES_CACHED_MAX", 50):
+        for number in range(100):
+            assert len(router.route("amq.fanout", f"key-{number}").queues) == 10
+            assert sum(len(routed.queues) for routed in router._cached.values()) <= 50
 
 
 @with_broker

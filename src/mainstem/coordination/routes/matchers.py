@@ -13,12 +13,12 @@ from mainstem.coordination.routes.binding import Binding, Destination
 from mainstem.coordination.routes.errors import InvalidBinding
 from mainstem.coordination.routes.exchange import Exchange
 from mainstem.coordination.routes.hash_ring import WEIGHT_MAX, HashRing
+from mainstem.coordination.routes.headers_index import X_MATCH, HeadersIndex
 from mainstem.coordination.routes.topic_trie import TopicTrie
 
 Facts = Callable[[], Mapping[str, object]]
 """Headers, or properties, of a message: decoded only when a route asks for them."""
 
-X_MATCH = "x-match"
 X_MATCHES = frozenset({"all", "any", "all-with-x", "any-with-x"})
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
@@ -30,6 +30,8 @@ class Matcher(Protocol):
 
     by_key_alone: bool
     """Whether the routing key decides, so that the outcome can be kept."""
+    uses_key: bool
+    """Whether the routing key matters: else a message with many keys is matched once."""
 
     def check(self, binding: Binding) -> None:
         """Whether there can be such a binding. Raises InvalidBinding."""
@@ -48,6 +50,7 @@ class DirectMatcher:
     """The key of the message is the key of the binding."""
 
     by_key_alone = True
+    uses_key = True
 
     def __init__(self) -> None:
         self._by_key: dict[str, list[Binding]] = {}
@@ -75,6 +78,7 @@ class FanoutMatcher:
     """Everything goes everywhere."""
 
     by_key_alone = True
+    uses_key = False
 
     def __init__(self) -> None:
         self._all: dict[int, Binding] = {}
@@ -99,6 +103,7 @@ class TopicMatcher:
     """The key of the binding is a pattern."""
 
     by_key_alone = True
+    uses_key = True
 
     def __init__(self) -> None:
         self._trie: TopicTrie[Binding] = TopicTrie()
@@ -123,9 +128,10 @@ class HeadersMatcher:
     """The arguments of the binding are compared with the headers of the message."""
 
     by_key_alone = False
+    uses_key = False
 
     def __init__(self) -> None:
-        self._all: dict[int, Binding] = {}
+        self._index = HeadersIndex()
 
     def check(self, binding: Binding) -> None:
         """Whether `x-match` is known."""
@@ -135,25 +141,22 @@ class HeadersMatcher:
 
     def add(self, binding: Binding) -> None:
         """Take a binding in."""
-        self._all[binding.serial] = binding
+        self._index.add(binding)
 
     def remove(self, binding: Binding) -> None:
         """Let a binding go."""
-        del self._all[binding.serial]
+        self._index.remove(binding)
 
     def match(self, routing_key: str, headers: Facts, properties: Facts) -> Iterable[Binding]:
         """Those whose arguments are found among the headers."""
-        if not self._all:
-            return ()
-        present = headers()
-        return [binding for binding in self._all.values() if headers_match(binding.arguments, present)]
+        return () if self._index.is_empty() else self._index.match(headers())
 
 
 class HashMatcher:
     """Bindings share the keys according to their weights."""
 
     def __init__(self, header: str | None, named_property: str | None) -> None:
-        self.by_key_alone = header is None and named_property is None
+        self.by_key_alone = self.uses_key = header is None and named_property is None
         self._header = header
         self._property = named_property
         self._all: dict[int, Binding] = {}
@@ -213,24 +216,6 @@ _SIMPLE: dict[str, Callable[[], Matcher]] = {
     kinds.TOPIC: TopicMatcher,
     kinds.HEADERS: HeadersMatcher,
 }
-
-
-def headers_match(arguments: Mapping[str, object], headers: Mapping[str, object]) -> bool:
-    """Whether all, or any, of the arguments are among the headers. Those that begin with `x-` count only if asked for."""
-    word = arguments.get(X_MATCH, "all")
-    with_x = isinstance(word, str) and word.endswith("-with-x")
-    wanted = (
-        (name, value) for name, value in arguments.items() if name != X_MATCH and (with_x or not name.startswith("x-"))
-    )
-    matches = (name in headers and _is_same(value, headers[name]) for name, value in wanted)
-    return any(matches) if isinstance(word, str) and word.startswith("any") else all(matches)
-
-
-def _is_same(wanted: object, present: object) -> bool:
-    """Wanting nothing in particular is content with anything. True is not 1, though Python thinks so."""
-    if wanted is None:
-        return True
-    return isinstance(wanted, bool) is isinstance(present, bool) and wanted == present
 
 
 def _hashable(value: object) -> bytes:

@@ -48,6 +48,7 @@ def follow(
         return Routed(tuple(dict.fromkeys(keys)))
     if table.find(exchange) is None:
         raise UnknownExchange(exchange)
+    keys = tuple(dict.fromkeys(keys))
     queues: dict[str, None] = {}
     delayed: list[Delayed] = []
     by_keys_alone = True
@@ -69,7 +70,8 @@ def follow(
                 continue
         matcher = table.matcher(name)
         by_keys_alone = by_keys_alone and matcher.by_key_alone
-        matched = [binding for key in keys for binding in matcher.match(key, headers, properties)]
+        asked = keys if matcher.uses_key else keys[:1]
+        matched = {b.serial: b for key in asked for b in matcher.match(key, headers, properties)}.values()
         queues |= {b.destination.name: None for b in matched if b.destination.kind is DestinationKind.QUEUE}
         following = [b.destination.name for b in matched if b.destination.kind is DestinationKind.EXCHANGE]
         if not matched:

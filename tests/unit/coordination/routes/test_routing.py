@@ -1,5 +1,6 @@
 """Messages through exchanges of every kind."""
 
+import time
 from collections.abc import Mapping
 
 import pytest
@@ -249,3 +250,15 @@ def test_deleting_an_exchange(table: Table) -> None:
         table.decide_delete("source")
     with pytest.raises(errors.UnknownExchange):
         table.go("source", "key")
+
+
+@pytest.mark.parametrize("kind", ["fanout", "headers", "topic"])
+def test_a_message_with_many_keys_is_matched_no_more_often_than_needed(table: Table, kind: str) -> None:
+    """A list of ten thousand CC keys made one message cost as much as ten thousand."""
+    table.declare("here", kind)
+    for number in range(1000):
+        table.bind("here", f"queue-{number}", "k.#")
+    keys = [f"k.{number if kind != 'topic' else 0}" for number in range(10_000)]
+    began = time.process_time()
+    assert len(follow(table, "here", keys, lambda: {}, no_facts, due=False).queues) == 1000
+    assert time.process_time() - began < 1
