@@ -43,6 +43,7 @@ from mainstem.broker.directed_groups import DirectedGroups
 from mainstem.broker.group_configs import GroupConfigs
 from mainstem.broker.groups import Groups
 from mainstem.broker.intake import UNWRITTEN_BYTES_MAX, Intake
+from mainstem.broker.heavy_work import HeavyWork
 from mainstem.broker.letters import Letters
 from mainstem.broker.pipelines import Pipelines, table_pipelines
 from mainstem.broker.producers import Producers
@@ -88,6 +89,7 @@ class Broker:
     ) -> None:
         self.clock = clock
         self.intake = Intake(engine, unwritten_bytes_max)
+        self.heavy_work = HeavyWork()
         self.cluster_id = catalog.cluster_id
         self.topics = Topics(engine, catalog)
         self.producers = Producers(engine, ids)
@@ -95,7 +97,7 @@ class Broker:
         configs = self.group_configs = GroupConfigs(engine)
         self.directed_groups = DirectedGroups(engine, clock, topology, configs.consumer_rules)
         self.groups = Groups(engine, clock, catalog.by_id, self.directed_groups)
-        self.dead_letters = DeadLetters(engine, clock, self.topics, configs.rules)
+        self.dead_letters = DeadLetters(engine, clock, self.topics, configs.rules, self.heavy_work)
         subscriptions = Subscriptions(engine, clock, configs.rules, self.dead_letters)
         self.share_groups = ShareGroups(engine, clock, topology, configs, subscriptions, configs.share_rules)
         self.share_groups.is_taken = self.groups.__contains__
@@ -105,7 +107,7 @@ class Broker:
         self.parameters = Parameters(self.administration)
         self.policies = Policies(self.administration)
         self.routes = Routes(engine, self._alternate_by_policy)
-        self.queues = Queues(engine, clock, self.topics, self.routes, settings, self.intake)
+        self.queues = Queues(engine, clock, self.topics, self.routes, settings, self.intake, self.heavy_work)
         self.queues.rules_for = self._rules_for
         self.policies.on_change.append(self._policies_changed)
         delivery = BrokerDelivery(
@@ -204,4 +206,5 @@ class Broker:
         self.schedules.stop()
         self.recurrences.stop()
         self.redrives.stop()
+        self.heavy_work.close()
         await self.queues.close()

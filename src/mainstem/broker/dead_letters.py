@@ -5,18 +5,22 @@ The headers are those of KIP-1191, so that one set of tools reads the dead lette
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from mainstem.broker.clock import Clock
+from mainstem.broker.heavy_work import HeavyWork
 from mainstem.broker.topics import NewTopic, Topic, Topics
 from mainstem.coordination.group_config import ShareRules
 from mainstem.coordination.queue.deaths import ORIGIN_HEADER, Origin, Reason, encode_facts
 from mainstem.coordination.subscription import Counts, Cursor, Spent
 from mainstem.model.errors import MainstemError
 from mainstem.storage.contract import Append, Engine
-from mainstem.wire.record_batch import Record, batches_in, decode_records, encode_batch
+from mainstem.wire.errors import DecompressedTooLarge
+from mainstem.wire.record_batch import Record, batches_in, decode_records, encode_batch, read_header
+from mainstem.wire.record_batch.survey import APART
 
 log = logging.getLogger(__name__)
 
@@ -58,11 +62,12 @@ class _Refused(Exception):
 class DeadLetters:
     """Writes them for all subscriptions."""
 
-    def __init__(self, engine: Engine, clock: Clock, topics: Topics, rules: Rules) -> None:
+    def __init__(self, engine: Engine, clock: Clock, topics: Topics, rules: Rules, heavy_work: HeavyWork) -> None:
         self._engine = engine
         self._clock = clock
         self._topics = topics
         self._rules = rules
+        self._heavy_work = heavy_work
         self._letter_rules = LetterRules()
 
     def govern(self, rules: LetterRules) -> None:
@@ -138,9 +143,21 @@ class DeadLetters:
             result = await self._engine.read(number, offset, 1)
             for buffer in result.batches:
                 for position, size in batches_in(buffer):
-                    for record in decode_records(memoryview(buffer)[position : position + size]):
-                        if record.offset == offset:
-                            return record.key, record.value
+                    header = read_header(buffer, position)
+                    if not header.base_offset <= offset < header.next_offset:
+                        continue
+                    find = functools.partial(_find, memoryview(buffer)[position : position + size], offset)
+                    # A compressed batch may be far larger than it looks.
+                    record = await self._heavy_work.run(find) if header.compression else find()
+                    if record is not None:
+                        return record.key, record.value
         except MainstemError as error:
             log.warning("log %d, offset %d: its dead letter is without content: %s", number, offset, error)
         return None, None
+
+
+def _find(batch: memoryview, offset: int) -> Record | None:
+    """The record at an offset. Raises InvalidBatch."""
+    if read_header(batch).record_count > APART.records_max:
+        raise DecompressedTooLarge(f"its batch has more than {APART.records_max} records")
+    return next((record for record in decode_records(batch) if record.offset == offset), None)

@@ -7,16 +7,20 @@ happens to it then is one commit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+import functools
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from mainstem.broker.queues import Message, Origin, Put, Queue, Queues, decode_headers, decode_origin
 from mainstem.coordination.errors import QueueBusy
+from mainstem.coordination.queue.compressed_batches import decode_compressed
 from mainstem.coordination.queue.stored_messages import decode_messages
 from mainstem.coordination.selector import compile_expression
 from mainstem.model.errors import OffsetOutOfRange
 from mainstem.storage.contract import Engine, ReadHint, ReadResult
+from mainstem.wire.errors import DecompressedTooLarge
 from mainstem.wire.record_batch import CONTROL, TRANSACTIONAL, batches_in, read_header
+from mainstem.wire.record_batch.survey import APART
 
 if TYPE_CHECKING:
     from mainstem.broker.queues.queue import QueueLane
@@ -79,7 +83,8 @@ class Letters:
                         break
                     position = error.start  # retention was faster than the queue
                     continue
-                for message in _messages(result, lane):
+                messages, next_offset = await self._decode(result, lane)
+                for message in messages:
                     if message.offset < position or lane.cursor.is_settled(message.offset):
                         continue
                     looked_at += 1
@@ -88,10 +93,18 @@ class Letters:
                         found.append(Found(message, is_out))
                         if len(found) == limit:
                             return FoundPage(found, Where(lane.number, message.offset))
-                position = max(position + 1, result.next_offset)
+                position = max(position + 1, next_offset)
                 if looked_at >= SCAN_MESSAGES_MAX:
                     return FoundPage(found, Where(lane.number, position - 1))
         return FoundPage(found, None)
+
+    async def _decode(self, result: ReadResult, lane: QueueLane) -> tuple[list[Message], int]:
+        """What was read, and where to go on. A compressed batch may be far larger than it looks: a thread opens it."""
+        decode = functools.partial(_messages, result, lane)
+        is_compressed = any(
+            read_header(buffer, at).compression for buffer in result.batches for at, _ in batches_in(buffer)
+        )
+        return await self._queues.heavy_work.run(decode) if is_compressed else decode()
 
     async def with_message(self, queue: Queue, where: Where, change: Callable[[Message], Awaitable[T]]) -> T | None:
         """Take the message at this place and do something with it; None when it is not there to be taken.
@@ -119,8 +132,13 @@ class Letters:
         await self._queues.outbox.commit_transaction([put], settle=lambda: self._queues.settle([message]))
 
 
-def _messages(result: ReadResult, lane: QueueLane) -> Iterator[Message]:
-    """What was read, without what ends transactions and what they gave up."""
+def _messages(result: ReadResult, lane: QueueLane) -> tuple[list[Message], int]:
+    """What was read, without what ends transactions and what they gave up, and where to go on.
+
+    Of compressed batches, as many as have room in memory, but one at least.
+    """
+    found: list[Message] = []
+    room = APART.bytes_max
     for buffer in result.batches:
         view = memoryview(buffer)
         for at, size in batches_in(view):
@@ -129,8 +147,20 @@ def _messages(result: ReadResult, lane: QueueLane) -> Iterator[Message]:
                 gone.producer == header.producer_id and gone.first <= header.base_offset <= gone.last
                 for gone in result.aborted
             )
-            if not is_aborted and not header.attributes & CONTROL:
-                yield from decode_messages(view[at : at + size], lane)
+            if is_aborted or header.attributes & CONTROL:
+                continue
+            if not header.compression:
+                found += decode_messages(view[at : at + size], lane)
+                continue
+            try:
+                messages, content_bytes = decode_compressed(view[at : at + size], lane, room)
+            except DecompressedTooLarge:
+                if room == APART.bytes_max:
+                    raise
+                return found, header.base_offset
+            room -= content_bytes
+            found += messages
+    return found, result.next_offset
 
 
 async def take(queue: Queue) -> Message | None:

@@ -184,16 +184,19 @@ class Stages:
             raise UnknownTopic(f"topic {topic_name}")
         return Destination(key, topic, is_later)
 
-    def admit(self, destination: Destination, partition: int, batch: memoryview) -> Admission:
+    def admit(
+        self, destination: Destination, partition: int, batch: memoryview, *, is_keyed: bool = False
+    ) -> Admission:
         """Let a batch into a stage, which opens with its first one. Raises kinds of StageError and InvalidBatch.
 
+        `is_keyed` says that every record was seen to have a key.
         A batch that the stage holds already comes to an empty commit: it is durable when that is.
         """
         header = read_header(batch)
         if header.producer_id >= 0 or header.attributes & (TRANSACTIONAL | CONTROL):
             raise InvalidStagedBatch("a stage takes plain batches, without producer or transaction")
         key, topic, is_later = destination
-        _check_for(topic, batch)
+        _check_for(topic, batch, is_keyed=is_keyed)
         if is_later:
             check_later(batch)
         now_ms = self._now_ms()
@@ -380,10 +383,10 @@ class Stages:
             log.warning("stages that are due could not be dropped, they are due again later: %s", error)
 
 
-def _check_for(topic: Topic, batch: memoryview) -> None:
+def _check_for(topic: Topic, batch: memoryview, *, is_keyed: bool) -> None:
     """Refuse at once what the topic would refuse later."""
     size_max = log_config(topic.configs).batch_bytes_max
     if len(batch) > size_max:
         raise BatchTooLarge(f"{len(batch)} bytes; topic {topic.name} takes {size_max}")
-    if topic.is_compacted and any(key is None for _, _, key, _ in decode_keys(batch)):
+    if topic.is_compacted and not is_keyed and any(key is None for _, _, key, _ in decode_keys(batch)):
         raise KeyRequired(f"topic {topic.name} is compacted by key and takes no record without one")

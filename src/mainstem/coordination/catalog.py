@@ -52,12 +52,14 @@ class Topic:
 
     __slots__ = (
         "after_max_ms",
+        "batch_bytes_max",
         "before_max_ms",
         "codec",
         "configs",
         "effective",
         "id",
         "is_compacted",
+        "is_opened",
         "is_queue",
         "is_rewritten",
         "is_stamped",
@@ -85,8 +87,11 @@ class Topic:
         """How far ahead of our clock the times of records may be."""
         self.before_max_ms = _time_bound(effective, "message.timestamp.before.max.ms")
         """And how far behind it."""
+        self.batch_bytes_max = int(effective.get("max.message.bytes", OPTIONS["max.message.bytes"].default))
         self.is_queue = entry.is_queue
         self.is_compacted = "compact" in effective.get("cleanup.policy", "")
+        self.is_opened = self.is_compacted or self.before_max_ms is not None or self.codec is not None
+        """Whether a batch is opened when it arrives; most topics store it as it came."""
 
     def entry(self, *, logs: tuple[int, ...] | None = None, configs: Mapping[str, str] | None = None) -> TopicEntry:
         """As stored, with something replaced."""

@@ -57,6 +57,8 @@ class Append(msgspec.Struct, frozen=True, gc=False):
     batch: Buffer
     first_sequence_zero: bool = False
     """A producer unknown to the log must begin at sequence 0 (Kafka's rule for transactions version 2)."""
+    is_keyed: bool = False
+    """The caller has seen that every record has a key: a log compacted by key need not open the batch."""
 
 
 class Refer(msgspec.Struct, frozen=True, gc=False):

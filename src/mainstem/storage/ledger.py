@@ -54,8 +54,9 @@ from mainstem.wire.record_batch import (
     CRC_FROM,
     HEADER,
     MARKER_BYTES,
-    decode_keys,
     decode_marker,
+    keys_in,
+    open_batch,
 )
 
 try:
@@ -284,7 +285,7 @@ class Ledger:
         if attributes & _ATTRIBUTE_CONTROL:
             flags = FLAG_CONTROL
             decode_marker(batch)
-        elif state.config.compact:
+        elif state.config.compact and not append.is_keyed:
             _check_keys(batch)
         if attributes & _ATTRIBUTE_TRANSACTIONAL:
             flags |= FLAG_TRANSACTIONAL
@@ -572,7 +573,7 @@ def _end_visible(state: LogState, producer: int, marker: int, commit: bool) -> N
 
 
 def _check_keys(batch: Buffer) -> None:
-    if any(key is None for _, _, key, _ in decode_keys(batch)):
+    if any(key is None for _, _, key, _ in keys_in(*open_batch(batch))):
         raise KeyRequired("a log compacted by key takes no record without one")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mainstem.storage.contract import Buffer, Found, KeyAfter
-from mainstem.wire.record_batch import decode_keys, read_header
+from mainstem.wire.record_batch import keys_in, open_batch, read_header
 
 NOT_FOUND = Found(-1)
 
@@ -16,7 +16,7 @@ def find_time(batches: Iterable[Buffer], timestamp_ms: int, start: int) -> Found
         header = read_header(batch)
         if header.max_timestamp < timestamp_ms or header.is_control or header.next_offset <= start:
             continue
-        for offset, time, _, _ in decode_keys(batch):
+        for offset, time, _, _ in keys_in(*open_batch(batch)):
             if time >= timestamp_ms and offset >= start:
                 return Found(offset, time)
     return NOT_FOUND
@@ -29,7 +29,7 @@ def find_newest(batches: Iterable[Buffer], start: int) -> Found:
         header = read_header(batch)
         if header.max_timestamp <= best.timestamp_ms or header.is_control or header.next_offset <= start:
             continue
-        for offset, time, _, _ in decode_keys(batch):
+        for offset, time, _, _ in keys_in(*open_batch(batch)):
             if time > best.timestamp_ms and offset >= start:
                 best = Found(offset, time)
     return best
@@ -42,7 +42,7 @@ def find_key(batches: Iterable[Buffer], place: KeyAfter, start: int) -> Found:
         header = read_header(batch)
         if header.next_offset <= lowest or header.is_control:
             continue
-        for offset, time, key, _ in decode_keys(batch):
+        for offset, time, key, _ in keys_in(*open_batch(batch)):
             if key != place.key or offset < lowest:
                 continue
             if place.since_ms is not None and time < place.since_ms:

@@ -7,6 +7,8 @@ Most varints have one byte, nearly all others two. A loop over records reads the
 `continue_varint` only if there are more.
 """
 
+import mmap
+
 from mainstem.wire.errors import BufferUnderflow, InvalidVarint
 
 VARINT_BITS = 32
@@ -19,7 +21,7 @@ INT32_MAX = (1 << 31) - 1
 INT64_MIN = -(1 << 63)
 INT64_MAX = (1 << 63) - 1
 
-Buffer = bytes | bytearray | memoryview
+Buffer = bytes | bytearray | memoryview | mmap.mmap
 
 
 def decode_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from mainstem.broker.broker import Broker
 from mainstem.broker.client_quotas import CLIENT, CONSUMED_BYTES, PRODUCED_BYTES, ClientQuotas, entity_of
 from mainstem.broker.errors import UnknownProducer, UnknownStage
 from mainstem.broker.intake import Intake
+from mainstem.broker.heavy_work import HeavyWork
 from mainstem.broker.log import Answer, Commit, CommitResult, Committed, LogEnd, ReadResult
 from mainstem.broker.topics import Topic
 from mainstem.coordination.catalog import TopicEntry
@@ -97,6 +98,7 @@ class StubBroker:
         self.topics = StubTopics()
         self.transactions = StubTransactions()
         self.stages = StubStages()
+        self.heavy_work = HeavyWork()
         self.clock = StubClock()
         self.cluster_id = "cluster"
         self.intake = Intake(cast(Engine, StubEngine()))

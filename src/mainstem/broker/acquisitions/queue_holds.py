@@ -7,6 +7,7 @@ back is read from the log again; only what dies is read here, for its dead lette
 from __future__ import annotations
 
 import random
+from asyncio import Future
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from mainstem.broker.acquisitions.queue_part import QueuePart, read_again
 from mainstem.broker.letters import take
 from mainstem.broker.queues import Message, Queue, Queues
 from mainstem.broker.queues.dead_lettering import Reason
-from mainstem.broker.queues.reading import messages_in
+from mainstem.broker.queues.reading import messages_or_work
 from mainstem.coordination.acquisition import Acquisition, Source, Stretch, Stretches, Verdict
 from mainstem.coordination.acquisitions import STRETCHES_MAX
 from mainstem.coordination.cursor import NEVER
@@ -175,13 +176,15 @@ class QueueHolds:
             if offset < position:
                 continue
             result = await self._engine.read(lane.log, offset, READ_BYTES, ReadHint.CATCH_UP)
-            found, _ = messages_in(result, lane)
+            decoded = messages_or_work(result, lane, self._queues.heavy_work)
+            found, after = await decoded if isinstance(decoded, Future) else decoded
             for message in found:
                 if message.offset in dying and message.offset >= position:
                     message.deliveries = deliveries[message.offset] - 1
                     message.failures = lane.cursor.counts.get(message.offset, NEVER).failures
                     of_lane.dying.append((message, *dying[message.offset]))
-            position = max(position, result.next_offset)
+            # Less than was read may have been decoded.
+            position = max(position, after if after > offset else result.next_offset)
         present = {message.offset for message, _, _ in of_lane.dying}
         of_lane.settled += [Stretch(offset, offset, 1) for offset in wanted if offset not in present]
 

@@ -14,6 +14,7 @@ import msgspec
 
 from mainstem.broker.clock import Clock
 from mainstem.broker.intake import Intake
+from mainstem.broker.heavy_work import HeavyWork
 from mainstem.broker.queues.awakening import awaken
 from mainstem.broker.queues.committing import WINDOW_BYTES_MAX
 from mainstem.broker.queues.consumers import Consumer
@@ -67,6 +68,7 @@ class Queues:
         routes: Routes,
         settings: QueueSettings = QueueSettings(),  # noqa: B008
         intake: Intake | None = None,
+        heavy_work: HeavyWork | None = None,
     ) -> None:
         self.clock = clock
         self.settings = settings
@@ -92,7 +94,8 @@ class Queues:
             on_arrival=self._came,
             on_return=self._came_back,
         )
-        self.reader = Reader(engine, self._read, self.outbox.dirty, self._rest)
+        self.heavy_work = heavy_work or HeavyWork()
+        self.reader = Reader(engine, self._read, self.outbox.dirty, self._rest, self.heavy_work)
         self._dead = DeadLettering(self, routes)
         self._settling = Settling(self, self.outbox, self.upkeep, self._dead)
         self._stored = StoredQueues(self)
@@ -262,7 +265,7 @@ class Queues:
 
     def read_stream(self, queue: Queue, consumer: Consumer) -> StreamReader:
         """Begin to read a stream where the consumer wants."""
-        return StreamReader(self._engine, queue, consumer)
+        return StreamReader(self._engine, queue, consumer, self.heavy_work)
 
     def stream_count(self, queue: Queue) -> int:
         """How many records a stream holds."""

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import functools
 import logging
+from asyncio import Future
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from mainstem.broker.heavy_work import HeavyWork
+from mainstem.coordination.queue.compressed_batches import decode_compressed
 from mainstem.coordination.queue.header_block import ttl_of
 from mainstem.coordination.queue.message import Message
 from mainstem.coordination.queue.stored_messages import decode_messages
 from mainstem.model.errors import InvalidBatch, MainstemError, OffsetOutOfRange, UnknownLog
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Aborted, Engine, ReadHint, ReadResult
+from mainstem.wire.errors import DecompressedTooLarge
 from mainstem.wire.record_batch import BatchHeader, batches_in, read_header
+from mainstem.wire.record_batch.survey import APART, AT_ONCE
 
 if TYPE_CHECKING:
     from mainstem.broker.queues.queue import QueueLane
 
 log = logging.getLogger(__name__)
+
+Decoded: TypeAlias = tuple[list[Message], int]
+"""Messages, and the offset behind what was decoded; -1: nothing was."""
 
 READ_BYTES = 256 << 10
 """What is read at once of small messages; a batch that is begun is read whole."""
@@ -36,6 +44,7 @@ class Reader:
         on_read: Callable[[QueueLane], None],
         on_skipped: Callable[[QueueLane], None],
         on_rest: Callable[[Message, int], None],
+        heavy_work: HeavyWork,
     ) -> None:
         self._engine = engine
         self._on_read = on_read
@@ -43,6 +52,7 @@ class Reader:
         self._on_rest = on_rest
         self.window_bytes_max = READ_BYTES_MAX
         """What one lane may have in memory, now: all have their share."""
+        self._heavy_work = heavy_work
 
     def read(self, lane: QueueLane) -> None:
         """Read on from the lane's tail, if nobody does."""
@@ -64,7 +74,14 @@ class Reader:
         if lane.tail == offset:  # else it was moved meanwhile, and is to be read anew
             error = answer.error
             if error is None:
-                self._fill(lane, answer.result())
+                result = answer.result()
+                lane.extend(result.stable)
+                found = messages_or_work(result, lane, self._heavy_work)
+                if isinstance(found, Future):
+                    lane.is_reading = True
+                    found.add_done_callback(functools.partial(self._opened, lane, offset))
+                    return
+                self._fill(lane, found)
             elif isinstance(error, OffsetOutOfRange) and lane.tail < error.start:
                 self._lose(lane, error.start)
             elif isinstance(error, UnknownLog):
@@ -92,9 +109,17 @@ class Reader:
         lane.end = max(lane.end, start)
         self._on_skipped(lane)
 
-    def _fill(self, lane: QueueLane, result: ReadResult) -> None:
-        lane.extend(result.stable)
-        found, tail = messages_in(result, lane)
+    def _opened(self, lane: QueueLane, offset: int, work: Future[Decoded]) -> None:
+        """A thread has opened large batches."""
+        lane.is_reading = False
+        if lane.is_gone or work.cancelled():
+            return
+        if lane.tail == offset:
+            self._fill(lane, work.result())
+        self._on_read(lane)
+
+    def _fill(self, lane: QueueLane, decoded: Decoded) -> None:
+        found, tail = decoded
         self._take_in(lane, found, max(lane.tail, tail))
 
     def _take_in(self, lane: QueueLane, found: Sequence[Message], tail: int) -> None:
@@ -180,10 +205,23 @@ def _forget_rest(lane: QueueLane, offset: int) -> bool:
     return True
 
 
-def messages_in(result: ReadResult, lane: QueueLane) -> tuple[list[Message], int]:
-    """The messages in what was read, and the offset behind all of it that counts by now."""
+def messages_or_work(result: ReadResult, lane: QueueLane, heavy_work: HeavyWork) -> Decoded | Future[Decoded]:
+    """The messages in what was read; where they take long, the work of a thread that finds them."""
+    try:
+        return messages_in(result, lane, AT_ONCE.bytes_max)
+    except DecompressedTooLarge:
+        return heavy_work.run(functools.partial(messages_in, result, lane, APART.bytes_max))
+
+
+def messages_in(result: ReadResult, lane: QueueLane, content_bytes_max: int) -> Decoded:
+    """The messages in what was read, and the offset behind all that was decoded.
+
+    The content of compressed batches together may be as large as is given. Raises DecompressedTooLarge where it is larger and
+    a thread may do more; a thread stops before the batch that is too much, and passes one over that is too large by itself.
+    """
     found: list[Message] = []
     after = -1
+    room = content_bytes_max
     for buffer in result.batches:
         view = memoryview(buffer)
         for position, size in batches_in(buffer):
@@ -192,8 +230,18 @@ def messages_in(result: ReadResult, lane: QueueLane) -> tuple[list[Message], int
                 return found, after
             if not _is_void(header, result.aborted):
                 try:
-                    found += decode_messages(view[position : position + size], lane)
+                    if header.compression:
+                        messages, content_bytes = decode_compressed(view[position : position + size], lane, room)
+                        room -= content_bytes
+                        found += messages
+                    else:
+                        found += decode_messages(view[position : position + size], lane)
                 except InvalidBatch as error:
+                    if isinstance(error, DecompressedTooLarge):
+                        if content_bytes_max < APART.bytes_max:
+                            raise
+                        if room < content_bytes_max:
+                            return found, after
                     name = lane.queue.name
                     log.warning("queue %s: a batch at %d is set aside: %s", name, header.base_offset, error)
             after = header.next_offset

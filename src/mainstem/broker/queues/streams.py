@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import logging
+from asyncio import Future
 from collections import deque
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from mainstem.broker.heavy_work import HeavyWork
 from mainstem.broker.queues.consumers import Consumer
-from mainstem.broker.queues.reading import READ_BYTES, messages_in
+from mainstem.broker.queues.reading import READ_BYTES, Decoded, messages_or_work
 from mainstem.coordination.queue.message import Message
 from mainstem.model.errors import MainstemError, OffsetOutOfRange
 from mainstem.storage.answer import Answer
@@ -33,10 +35,13 @@ class StreamStart(NamedTuple):
 class StreamReader:
     """One consumer's way through a stream."""
 
-    __slots__ = ("_buffer", "_engine", "_is_last", "_is_reading", "_position", "_queue", "consumer", "is_gone")
+    __slots__ = (
+        "_buffer", "_engine", "_heavy_work", "_is_last", "_is_reading", "_position", "_queue", "consumer", "is_gone",
+    )  # fmt: skip
 
-    def __init__(self, engine: Engine, queue: Queue, consumer: Consumer) -> None:
+    def __init__(self, engine: Engine, queue: Queue, consumer: Consumer, heavy_work: HeavyWork) -> None:
         self._engine = engine
+        self._heavy_work = heavy_work
         self._queue = queue
         self.consumer = consumer
         self._buffer: deque[Message] = deque()
@@ -100,9 +105,25 @@ class StreamReader:
         elif error is not None:
             raise error
         else:
-            found, after = messages_in(answer.result(), self._queue.lanes[0])
-            first = found[0].offset if found and self._is_last else self._position
-            self._is_last = False
-            self._buffer.extend([message for message in found if message.offset >= first])
-            self._position = max(self._position, after)
+            decoded = messages_or_work(answer.result(), self._queue.lanes[0], self._heavy_work)
+            if isinstance(decoded, Future):
+                self._is_reading = True
+                decoded.add_done_callback(self._opened)
+                return
+            self._take(decoded)
         self._queue.wake()
+
+    def _opened(self, work: Future[Decoded]) -> None:
+        """A thread has opened large batches."""
+        self._is_reading = False
+        if self.is_gone or self._queue.is_gone or work.cancelled():
+            return
+        self._take(work.result())
+        self._queue.wake()
+
+    def _take(self, decoded: Decoded) -> None:
+        found, after = decoded
+        first = found[0].offset if found and self._is_last else self._position
+        self._is_last = False
+        self._buffer.extend([message for message in found if message.offset >= first])
+        self._position = max(self._position, after)

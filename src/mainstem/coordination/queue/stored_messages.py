@@ -34,10 +34,15 @@ _VARINT_BITS, _VARLONG_BITS = 32, 64
 def decode_messages(batch: bytes | memoryview, lane: Lane[Any]) -> list[Message]:
     """The records of a stored batch. Raises InvalidBatch."""
     header, body = open_batch(batch)
+    return decode_opened(header, bytes(body), lane)
+
+
+def decode_opened(header: BatchHeader, body: bytes, lane: Lane[Any]) -> list[Message]:
+    """The same of a batch that was opened."""
     try:
         if cython.compiled:
-            return RecordReader(bytes(body)).messages(header, lane)
-        return _decode(header, bytes(body), lane)
+            return RecordReader(body).messages(header, lane)
+        return _decode(header, body, lane)
     except IndexError:
         raise MalformedRecords("the batch ends inside a record") from None
     except MalformedBytes as fact:

@@ -38,7 +38,7 @@ from mainstem.wire.record_batch.header import (
 )
 from mainstem.wire.record_batch.inspection import batches_in, check_batch, check_stored_batch
 from mainstem.wire.record_batch.marker import MARKER_BYTES, decode_marker, encode_marker
-from mainstem.wire.record_batch.record import KeyFact, Record, decode_keys, decode_records
+from mainstem.wire.record_batch.record import KeyFact, Record, decode_keys, decode_records, keys_in, open_batch
 from mainstem.wire.record_batch.rewriting import (
     join_transaction,
     place_batch,
@@ -91,6 +91,8 @@ __all__ = [
     "encode_headers",
     "encode_marker",
     "join_transaction",
+    "keys_in",
+    "open_batch",
     "place_batch",
     "read_header",
     "recompress_batch",

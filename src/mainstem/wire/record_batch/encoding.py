@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from mainstem.wire.checksum import crc32c
-from mainstem.wire.compression import NONE, compress
+from mainstem.wire.compression import NONE, Content, compress
 from mainstem.wire.record_batch.header import (
     COMPRESSION_MASK,
     CONTROL,
@@ -162,7 +162,7 @@ def encode_headers(headers: Headers) -> bytes:
 
 
 def assemble_batch(
-    body: Buffer,
+    body: Buffer | Content,
     *,
     base_offset: int,
     leader_epoch: int,

@@ -9,10 +9,10 @@ One record, as bytes (varints are zigzag):
 Length -1 is null, and offset deltas rise within a batch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from mainstem.wire.compression import DECOMPRESSED_BYTES_MAX, decompress
+from mainstem.wire.compression import DECOMPRESSED_BYTES_MAX, Content, unpack
 from mainstem.wire.errors import BatchTruncated, InvalidRecordCount, MalformedBytes, MalformedRecords, UnsupportedMagic
 from mainstem.wire.record_batch.header import (
     COMPRESSION_MASK,
@@ -49,7 +49,7 @@ NO_HEADERS: tuple[tuple[str, bytes | None], ...] = ()
 _new_tuple = tuple.__new__
 
 
-def open_batch(batch: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX) -> tuple[BatchHeader, bytes]:
+def open_batch(batch: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX) -> tuple[BatchHeader, Content]:
     """The header and the decompressed records of one batch. The checksum is not looked at: that is `check_batch`."""
     header = read_header(batch)
     size = header.batch_length + LOG_OVERHEAD
@@ -64,7 +64,7 @@ def open_batch(batch: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BYTES_M
         # compaction may leave an empty batch, whose codec bits stay but whose content is no frame
         return header, b""
     with memoryview(batch) as view:
-        body = decompress(header.attributes & COMPRESSION_MASK, view[HEADER_BYTES:size], decompressed_bytes_max)
+        body = unpack(header.attributes & COMPRESSION_MASK, view[HEADER_BYTES:size], decompressed_bytes_max)
     if count * RECORD_BYTES_MIN > len(body):
         raise InvalidRecordCount(f"{count} records cannot fit in {len(body)} bytes")
     return header, body
@@ -83,9 +83,13 @@ def decode_records(batch: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BYT
 
 def decode_keys(batch: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX) -> list[KeyFact]:
     """What key compaction asks of every record, without its value and headers."""
-    header, body = open_batch(batch, decompressed_bytes_max)
+    return list(keys_in(*open_batch(batch, decompressed_bytes_max)))
+
+
+def keys_in(header: BatchHeader, body: Content) -> Iterator[KeyFact]:
+    """The same of a batch that was opened, one after the other: a small batch may hold millions."""
     try:
-        return _decode_keys(header, body)
+        yield from _keys_in(header, body)
     except IndexError:
         raise MalformedRecords("the batch ends inside a record") from None
     except MalformedBytes as fact:
@@ -96,7 +100,7 @@ def decode_keys(batch: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BYTES_
 # calling for it, which halves their time; nothing else in this package should look like them.
 
 
-def _decode_records(header: BatchHeader, body: bytes) -> list[Record]:  # noqa: C901, PLR0915
+def _decode_records(header: BatchHeader, body: Content) -> list[Record]:  # noqa: C901, PLR0915
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     appended_at = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
     records: list[Record] = []
@@ -165,7 +169,7 @@ def _decode_records(header: BatchHeader, body: bytes) -> list[Record]:  # noqa: 
     return records
 
 
-def _decode_headers(body: bytes, position: int, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+def _decode_headers(body: Content, position: int, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
     count, position = decode_varint(body, position)
     if not 0 <= count <= (end - position) // 2:
         raise MalformedRecords(f"{count} headers in {end - position} bytes")
@@ -188,11 +192,9 @@ def _decode_headers(body: bytes, position: int, end: int) -> tuple[tuple[tuple[s
     return tuple(headers), position
 
 
-def _decode_keys(header: BatchHeader, body: bytes) -> list[KeyFact]:
+def _keys_in(header: BatchHeader, body: Content) -> Iterator[KeyFact]:
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     appended_at = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
-    facts: list[KeyFact] = []
-    append = facts.append
     position, last_delta = 0, -1
     for _ in range(header.record_count):
         raw = body[position]
@@ -222,13 +224,12 @@ def _decode_keys(header: BatchHeader, body: bytes) -> list[KeyFact]:
         length, position = decode_varint(body, position)
         if not -1 <= length < end - position:
             raise MalformedRecords(f"a value of {length} bytes, where {end - position} remain")
-        append((base_offset + delta, timestamp if appended_at is None else appended_at, key, length == -1))
+        yield base_offset + delta, timestamp if appended_at is None else appended_at, key, length == -1
         position = end
     _check_end(header, body, position, last_delta)
-    return facts
 
 
-def _decode_key(body: bytes, position: int) -> tuple[bytes | None, int]:
+def _decode_key(body: Content, position: int) -> tuple[bytes | None, int]:
     length, position = decode_varint(body, position)
     if length == -1:
         return None, position
@@ -237,7 +238,7 @@ def _decode_key(body: bytes, position: int) -> tuple[bytes | None, int]:
     return body[position : position + length], position + length
 
 
-def _check_end(header: BatchHeader, body: bytes, position: int, last_delta: int) -> None:
+def _check_end(header: BatchHeader, body: Content, position: int, last_delta: int) -> None:
     if position != len(body):
         raise MalformedRecords(f"the records end at {position} of {len(body)} bytes")
     if last_delta > header.last_offset_delta:

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable, Container
 
 from mainstem.wire.checksum import crc32c, joined_crc32c
-from mainstem.wire.compression import DECOMPRESSED_BYTES_MAX
+from mainstem.wire.compression import DECOMPRESSED_BYTES_MAX, Content
 from mainstem.wire.errors import BatchTruncated, MalformedBytes, MalformedRecords
 from mainstem.wire.record_batch.encoding import assemble_batch, seal_batch
 from mainstem.wire.record_batch.header import (
@@ -25,6 +25,7 @@ from mainstem.wire.record_batch.header import (
     NO_TIMESTAMP,
     PRODUCER_ID_AT,
     TRANSACTIONAL,
+    BatchHeader,
     Buffer,
 )
 from mainstem.wire.record_batch.record import open_batch
@@ -44,7 +45,11 @@ def place_batch(buffer: bytearray | memoryview, position: int, base_offset: int,
 
 def recompress_batch(batch: Buffer, codec: int, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytearray:
     """The one batch in the buffer with its records compressed by another codec; the records themselves are not looked at."""
-    header, body = open_batch(batch, decompressed_bytes_max)
+    return recompress_opened(*open_batch(batch, decompressed_bytes_max), codec)
+
+
+def recompress_opened(header: BatchHeader, body: Content, codec: int) -> bytearray:
+    """The same of a batch that was opened."""
     return assemble_batch(
         body,
         base_offset=header.base_offset,
@@ -125,7 +130,7 @@ def rewrite_batch(
 
 
 def _kept_records(
-    body: bytes,
+    body: Content,
     record_count: int,
     base_offset: int,
     base_timestamp: int,

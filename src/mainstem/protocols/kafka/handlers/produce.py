@@ -5,6 +5,8 @@ No work per record and no copy: a batch goes from the receive buffer to the log 
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import logging
 import struct
 from typing import TypeAlias
@@ -30,6 +32,7 @@ from mainstem.protocols.kafka.codec.produce import (
     encode_produce,
 )
 from mainstem.protocols.kafka.errors import code_of
+from mainstem.protocols.kafka.handlers.opening import Opened, Opening, check_survey, open_alone, open_large
 from mainstem.protocols.kafka.session.machine import Reply
 from mainstem.wire.errors import UnknownMessage
 from mainstem.wire.kafka import ErrorCode
@@ -39,8 +42,6 @@ from mainstem.wire.record_batch import (
     MAX_TIMESTAMP_AT,
     PRODUCER_ID_AT,
     check_batch,
-    decode_keys,
-    recompress_batch,
     stamp_log_append_time,
 )
 
@@ -84,6 +85,7 @@ class ProduceHandler:
         self._now_ms = broker.clock.now_ms
         self._transactions = broker.transactions
         self._stages = broker.stages
+        self._heavy_work = broker.heavy_work
 
     def handle(self, data: memoryview, reply: Reply) -> None:
         """Deal with one request. Raises for what cannot be understood."""
@@ -101,9 +103,54 @@ class ProduceHandler:
             ]
             reply.send(encode_produce(version, correlation_id, outcomes, reply.throttle_ms))
             return
-        self._take(request, version, correlation_id, reply)
+        self._open(request, version, correlation_id, reply)
 
-    def _take(self, request: ProduceRequest, version: int, correlation_id: int, reply: Reply) -> None:
+    def _open(self, request: ProduceRequest, version: int, correlation_id: int, reply: Reply) -> None:
+        """Open the batches whose topics ask for it, then take the request in.
+
+        While a thread opens large ones, no request behind this one begins: the log gets them in the order of the connection.
+        """
+        opening: Opening | None = None
+        for name, partitions in request.topics:
+            topic = self._find(name) or self._stage_topic(name)
+            if topic is not None and topic.is_opened:
+                if opening is None:
+                    opening = Opening()
+                for _, records in partitions:
+                    opening.add(topic, records)
+        if opening is None:
+            self._take(request, version, correlation_id, reply, {})
+            return
+        if not opening.large:
+            self._take(request, version, correlation_id, reply, opening.opened)
+            return
+        opened = opening.opened
+
+        def finish(work: asyncio.Future[Opened]) -> None:
+            try:
+                if work.cancelled():
+                    reply.refuse()  # The broker is going.
+                else:
+                    self._take(request, version, correlation_id, reply, opened | work.result())
+            except Exception:
+                log.exception("a request of large batches failed; its connection is closed")
+                reply.refuse()
+            finally:
+                reply.unmute()
+
+        reply.mute()
+        self._heavy_work.run(functools.partial(open_large, opening.large)).add_done_callback(finish)
+
+    def _stage_topic(self, name: str | bytes) -> Topic | None:
+        """The topic that a stage is for."""
+        if not isinstance(name, str) or not name.startswith(STAGE_PREFIX):
+            return None
+        try:
+            return self._stages.destination(name).topic
+        except MainstemError:
+            return None  # Refused where its batches are.
+
+    def _take(self, request: ProduceRequest, version: int, correlation_id: int, reply: Reply, opened: Opened) -> None:
         outcomes: Outcomes = []
         commits: list[Commit] = []
         places: list[Place] = []
@@ -115,7 +162,7 @@ class ProduceHandler:
             answers: list[Outcome] = []
             outcomes.append((name, answers))
             if topic is None and isinstance(name, str) and name.startswith(STAGE_PREFIX):
-                self._stage(name, partitions, answers, commits, places, staged)
+                self._stage(name, partitions, answers, commits, places, staged, opened)
                 continue
             for index, records in partitions:
                 if topic is None or not 0 <= index < len(topic.logs):
@@ -130,15 +177,16 @@ class ProduceHandler:
                         continue
                 assert records is not None
                 stamp = -1
+                is_keyed = False
                 try:
                     _check_times(topic, records, now_ms)
-                    if topic.is_rewritten:
-                        records, stamp = self._rewrite(topic, records)
+                    if topic.is_opened or topic.is_stamped:
+                        records, stamp, is_keyed = self._judged(topic, records, opened)
                 except MainstemError as error:
                     answers.append(PartitionOutcome(index, code_of(error), message=str(error)))
                     continue
                 if unusual and records[_ATTRIBUTES_LOW_AT] & _TRANSACTIONAL:
-                    admitted = self._admit(topic.logs[index], records, version, index, request)
+                    admitted = self._admit(topic.logs[index], records, version, index, request, is_keyed)
                     if isinstance(admitted, PartitionOutcome):
                         answers.append(admitted)
                         continue
@@ -146,7 +194,10 @@ class ProduceHandler:
                         joining.append((len(commits), admitted))
                     commits.append(admitted)
                 else:
-                    commits.append(Commit((Append(topic.logs[index], records),)))
+                    log_id = topic.logs[index]
+                    commits.append(
+                        Commit((Append(log_id, records, is_keyed=True) if is_keyed else Append(log_id, records),))
+                    )
                 places.append((answers, len(answers), index, stamp))
                 answers.append(_OWED)
         self._commit(commits, joining, staged, places, outcomes, version, correlation_id, request, reply)
@@ -159,6 +210,7 @@ class ProduceHandler:
         commits: list[Commit],
         places: list[Place],
         staged: list[tuple[int, Admission]],
+        opened: Opened,
     ) -> None:
         """Batches for a stage: hidden until it is published; see `broker.stages`."""
         for index, records in partitions:
@@ -169,10 +221,11 @@ class ProduceHandler:
                 topic = destination.topic
                 if not 0 <= index < len(topic.logs):
                     raise UnknownTopic(f"topic {topic.name} has {len(topic.logs)} partitions")
+                is_keyed = False
                 _check_times(topic, records, self._now_ms())
-                if topic.is_rewritten:
-                    records, _ = self._rewrite(topic, records)
-                admission = self._stages.admit(destination, index, records)
+                if topic.is_opened or topic.is_stamped:
+                    records, _, is_keyed = self._judged(topic, records, opened)
+                admission = self._stages.admit(destination, index, records, is_keyed=is_keyed)
             except MainstemError as error:
                 answers.append(PartitionOutcome(index, code_of(error), message=str(error)))
                 continue
@@ -242,11 +295,11 @@ class ProduceHandler:
         return None
 
     def _admit(
-        self, log_id: int, records: memoryview, version: int, index: int, request: ProduceRequest
+        self, log_id: int, records: memoryview, version: int, index: int, request: ProduceRequest, is_keyed: bool
     ) -> Commit | PartitionOutcome:
         """A batch within a transaction: the commit that takes it, or why it may not be."""
         implicitly = version >= IMPLICIT_FROM
-        append = Append(log_id, records, first_sequence_zero=implicitly)
+        append = Append(log_id, records, first_sequence_zero=implicitly, is_keyed=is_keyed)
         if records[_MAGIC_AT] != 2:
             return Commit((append,))  # for the log to refuse
         assert request.transactional_id is not None
@@ -268,16 +321,26 @@ class ProduceHandler:
             if isinstance(answer.result()[at], Committed):
                 self._transactions.confirm(name, commit)
 
-    def _rewrite(self, topic: Topic, records: memoryview) -> tuple[memoryview, int]:
-        """Put the topic's compression and the time of arrival on a batch; it is checked first, because its checksum changes."""
-        attributes = check_batch(records).attributes
-        if topic.codec is not None and attributes & _COMPRESSION != topic.codec:
-            records = memoryview(recompress_batch(records, topic.codec))
+    def _judged(self, topic: Topic, records: memoryview, opened: Opened) -> tuple[memoryview, int, bool]:
+        """A batch as the topic stores it, the time put on it, and whether its records are known to have keys.
+
+        Raises what is wrong with it. It is checked before, because its checksum changes.
+        """
+        now_ms, is_keyed = self._now_ms(), False
+        if topic.is_opened:
+            survey = opened.get(id(records))
+            if survey is None:
+                survey = open_alone(topic, records)  # The topic was changed a moment ago.
+            if isinstance(survey, MainstemError):
+                raise survey
+            check_survey(topic, survey, now_ms)
+            records, is_keyed = memoryview(survey.batch), survey.is_keyed is True
+        else:
+            check_batch(records)
         if not topic.is_stamped:
-            return records, -1
-        now_ms = self._now_ms()
+            return records, -1, is_keyed
         stamp_log_append_time(records, now_ms)
-        return records, now_ms
+        return records, now_ms, is_keyed
 
 
 def _unknown(version: int) -> ErrorCode:
@@ -285,17 +348,12 @@ def _unknown(version: int) -> ErrorCode:
 
 
 def _check_times(topic: Topic, records: memoryview, now_ms: int) -> None:
-    """Raises what is wrong with the times of a batch. Only where a topic says how old records may be is each looked at."""
-    ahead, behind = topic.after_max_ms, topic.before_max_ms
+    """Raises MisdatedBatch if a record is of the future. Times long past are found when the batch is opened."""
+    ahead = topic.after_max_ms
     if ahead is not None:
         (newest,) = _TIME.unpack_from(records, MAX_TIMESTAMP_AT)
         if newest - now_ms > ahead and check_batch(records):
             raise MisdatedBatch(f"a record is dated {newest}, more than {ahead} ms ahead of our clock")
-    if behind is not None:
-        check_batch(records)
-        oldest = min((time for _, time, _, _ in decode_keys(records) if time >= 0), default=None)
-        if oldest is not None and now_ms - oldest > behind:
-            raise MisdatedBatch(f"a record is dated {oldest}, more than {behind} ms behind our clock")
 
 
 def _note(answer: Answer[list[CommitResult]], places: list[Place]) -> None:

@@ -1,0 +1,66 @@
+"""Opening a batch that a producer sent: what a topic asks of its records, and the topic's compression.
+
+A batch of a few kilobytes may hold a hundred megabytes, so opening one has a limit. `AT_ONCE` is what the event loop may
+spend; a batch above it is opened by a thread, up to `APART`.
+"""
+
+from typing import NamedTuple
+
+from mainstem.wire.compression import DECOMPRESSED_BYTES_MAX, Content
+from mainstem.wire.errors import DecompressedTooLarge
+from mainstem.wire.record_batch.header import BatchHeader, Buffer
+from mainstem.wire.record_batch.inspection import check_batch
+from mainstem.wire.record_batch.record import keys_in, open_batch
+from mainstem.wire.record_batch.rewriting import recompress_opened
+
+
+class Effort(NamedTuple):
+    """What may be opened."""
+
+    bytes_max: int
+    """Decompressed."""
+    records_max: int
+
+
+AT_ONCE = Effort(512 << 10, 10_000)
+"""A few milliseconds: of one request, however many batches it has."""
+APART = Effort(DECOMPRESSED_BYTES_MAX, 1 << 20)
+"""Of one batch: a second or two of a thread."""
+
+
+class Survey(NamedTuple):
+    """A batch as it will be stored, and what was seen in it."""
+
+    batch: Buffer
+    is_keyed: bool | None = None
+    """Whether every record has a key; None: nobody has looked."""
+    oldest_ms: int | None = None
+    """The lowest timestamp of a record that has one, if the records were looked at."""
+    spent: Effort = Effort(0, 0)
+    """What it took."""
+
+
+def survey_batch(batch: Buffer, *, looks_at_records: bool, codec: int | None, effort: Effort) -> Survey:
+    """Open the one batch in the buffer. Raises kinds of InvalidBatch: DecompressedTooLarge if it takes more than the effort."""
+    header = check_batch(batch)
+    recompresses = codec is not None and header.compression != codec
+    if not looks_at_records and not recompresses:
+        return Survey(batch)
+    if looks_at_records and header.record_count > effort.records_max:
+        raise DecompressedTooLarge(f"{header.record_count} records, above the limit of {effort.records_max}")
+    header, body = open_batch(batch, effort.bytes_max)
+    is_keyed, oldest_ms = _look(header, body) if looks_at_records else (None, None)
+    if codec is not None and recompresses:
+        batch = recompress_opened(header, body, codec)
+    return Survey(batch, is_keyed, oldest_ms, Effort(len(body), header.record_count if looks_at_records else 0))
+
+
+def _look(header: BatchHeader, body: Content) -> tuple[bool, int | None]:
+    is_keyed = True
+    oldest_ms: int | None = None
+    for _, time_ms, key, _ in keys_in(header, body):
+        if key is None:
+            is_keyed = False
+        if time_ms >= 0 and (oldest_ms is None or time_ms < oldest_ms):
+            oldest_ms = time_ms
+    return is_keyed, oldest_ms
