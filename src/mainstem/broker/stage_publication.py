@@ -63,15 +63,19 @@ class Label(msgspec.Struct, frozen=True, array_like=True):
     """For the sentence that is needed when the topic is gone."""
     is_later: bool = False
     """Each record has its time, and goes there then."""
+    is_keyed: bool = False
+    """Every record was seen to have a key."""
 
 
 _encode_label = msgspec.msgpack.Encoder().encode
 _decode_label = msgspec.msgpack.Decoder(Label).decode
 
 
-def encode_label(topic: Topic, partition: int, now_ms: int, *, is_later: bool = False) -> bytearray:
+def encode_label(
+    topic: Topic, partition: int, now_ms: int, *, is_later: bool = False, is_keyed: bool = False
+) -> bytearray:
     """The batch that stands before the one it is about."""
-    label = Label(topic.id.bytes, partition, topic.name, is_later)
+    label = Label(topic.id.bytes, partition, topic.name, is_later, is_keyed)
     return encode_batch([Record(0, now_ms, None, _encode_label(label))])
 
 
@@ -82,6 +86,7 @@ class Staged(NamedTuple):
     partition: int
     batch: bytearray
     is_later: bool
+    is_keyed: bool
 
     @property
     def log(self) -> int:
@@ -180,7 +185,7 @@ class Publication:
             if staged.is_later:
                 later.take(staged.topic, staged.partition, staged.batch)
             else:
-                appends.append(Append(staged.log, memoryview(staged.batch)))
+                appends.append(Append(staged.log, memoryview(staged.batch), is_keyed=staged.is_keyed))
         await self._commit(Commit(appends, state=ending.state, changes=ending.logs), later.joining(commit_by))
         return Copied(records, size)
 
@@ -222,7 +227,7 @@ class Publication:
                 sequence = sequences.get(staged.log, 0)
                 join_transaction(staged.batch, *identity, sequence)
                 sequences[staged.log] = (sequence + staged.records) & SEQUENCE_MASK
-                appends.append(Append(staged.log, memoryview(staged.batch)))
+                appends.append(Append(staged.log, memoryview(staged.batch), is_keyed=staged.is_keyed))
                 pending += len(staged.batch)
             if appends:
                 await parts.take(self._copy_part(name, identity, appends))
@@ -280,4 +285,4 @@ class Publication:
             raise UnknownTopic(f"topic {label.name} was deleted after rows for it were staged; run the batch again")
         if topic.is_stamped and not label.is_later:
             stamp_log_append_time(batch, now_ms)
-        return Staged(topic, label.partition, batch, label.is_later)
+        return Staged(topic, label.partition, batch, label.is_later, label.is_keyed)

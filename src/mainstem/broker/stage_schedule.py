@@ -25,7 +25,7 @@ SCHEDULED_BYTES_MAX = 16 << 20
 
 def check_later(batch: memoryview) -> None:
     """Every record must say when it is due. Raises InvalidStagedBatch."""
-    for record in decode_records(batch):
+    for record in decode_records(batch, SCHEDULED_BYTES_MAX):
         _due_of(record)
 
 

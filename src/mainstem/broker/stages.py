@@ -219,7 +219,7 @@ class Stages:
             raise StagePositionMissed(f"the stage ends at {stage.next}, and the batch begins at {position}")
         stage.next += size
         stage.touched_ms = now_ms
-        label = encode_label(topic, partition, now_ms, is_later=is_later)
+        label = encode_label(topic, partition, now_ms, is_later=is_later, is_keyed=is_keyed)
         appends = (Append(stage.log, label), Append(stage.log, batch))
         if opening is None:
             return Admission(stage, Commit(appends), opens=False, size=size)

@@ -1,6 +1,7 @@
 """Codecs: round trips, both snappy forms, limits, garbage."""
 
 import gzip
+import mmap
 
 import cramjam
 import pytest
@@ -11,6 +12,7 @@ from mainstem.model.errors import InvalidBatch
 from mainstem.wire.compression import (
     GZIP,
     LZ4,
+    MAPPED_BYTES_MIN,
     NONE,
     SNAPPY,
     XERIAL_HEADER,
@@ -18,6 +20,7 @@ from mainstem.wire.compression import (
     Compression,
     compress,
     decompress,
+    unpack,
 )
 from mainstem.wire.errors import DecompressedTooLarge, UndecodableCompression, UnknownCompression
 
@@ -109,3 +112,20 @@ def test_gzip_that_lies_about_its_size_is_refused() -> None:
 def test_no_compression_copies_nothing_on_writing() -> None:
     content = b"content"
     assert compress(NONE, content) is content
+
+
+@COMPRESSING
+@pytest.mark.parametrize("size", [MAPPED_BYTES_MIN - 1, MAPPED_BYTES_MIN, MAPPED_BYTES_MIN + 1, 5 * MAPPED_BYTES_MIN])
+def test_large_content_is_mapped_and_reads_like_bytes(codec: Compression, size: int) -> None:
+    """A thread that clears or copies a hundred megabytes would hold the interpreter's lock meanwhile."""
+    content = (bytes(range(256)) * (size // 256 + 1))[:size]
+    compressed = compress(codec, content)
+    unpacked = unpack(codec, compressed)
+    assert isinstance(unpacked, mmap.mmap) == (size > MAPPED_BYTES_MIN)
+    assert len(unpacked) == size
+    assert unpacked[:] == content
+    assert unpacked[-1] == content[-1]
+    assert bytes(compress(codec, unpacked)) == bytes(compressed)
+    assert decompress(codec, compressed) == content
+    with pytest.raises(DecompressedTooLarge):
+        unpack(codec, compressed, size - 1)
