@@ -42,8 +42,8 @@ from mainstem.broker.dialect import Dialect
 from mainstem.broker.directed_groups import DirectedGroups
 from mainstem.broker.group_configs import GroupConfigs
 from mainstem.broker.groups import Groups
-from mainstem.broker.intake import UNWRITTEN_BYTES_MAX, Intake
 from mainstem.broker.heavy_work import HeavyWork
+from mainstem.broker.intake import UNWRITTEN_BYTES_MAX, Intake
 from mainstem.broker.letters import Letters
 from mainstem.broker.pipelines import Pipelines, table_pipelines
 from mainstem.broker.producers import Producers

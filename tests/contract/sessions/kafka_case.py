@@ -8,8 +8,8 @@ from typing import Any, cast
 from mainstem.broker.broker import Broker
 from mainstem.broker.client_quotas import CLIENT, CONSUMED_BYTES, PRODUCED_BYTES, ClientQuotas, entity_of
 from mainstem.broker.errors import UnknownProducer, UnknownStage
-from mainstem.broker.intake import Intake
 from mainstem.broker.heavy_work import HeavyWork
+from mainstem.broker.intake import Intake
 from mainstem.broker.log import Answer, Commit, CommitResult, Committed, LogEnd, ReadResult
 from mainstem.broker.topics import Topic
 from mainstem.coordination.catalog import TopicEntry

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mainstem.broker.clock import Clock
-from mainstem.broker.intake import Intake
 from mainstem.broker.heavy_work import HeavyWork
+from mainstem.broker.intake import Intake
 from mainstem.broker.queues.awakening import awaken
 from mainstem.broker.queues.committing import WINDOW_BYTES_MAX
 from mainstem.broker.queues.consumers import Consumer
