@@ -106,6 +106,18 @@ async def test_who_only_acknowledges_is_read_while_publishers_wait(connect: Conn
     assert await count(publisher, "q") == 3
 
 
+@with_adapter
+async def test_messages_that_an_exchange_keeps_for_a_while_count_too(connect: Connect, broker: Broker) -> None:
+    client = await connect().open()
+    arguments = {"x-delayed-type": ("longstr", b"direct")}
+    await client.ask("exchange.declare", exchange="later", type="x-delayed-message", arguments=arguments)
+    broker.intake.bytes_max = 20_000
+    for _ in range(100):
+        client.publish("q", bytes(1_000), exchange="later", headers={"x-delay": ("signedint", 60_000)})
+    assert client.session.input_wanted is None
+    assert broker.intake.drafted_bytes < 50_000
+
+
 def refuse_commits(broker: Broker) -> None:
     """As a disk that has just become full."""
     outbox = broker.queues.outbox

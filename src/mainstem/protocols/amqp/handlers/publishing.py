@@ -109,7 +109,7 @@ class Publisher:
                 self._refuse(self.sequence)
             else:
                 self._count(plan, 1)
-        if outcome == HOLD:
+        if outcome == HOLD or self._outbox.intake.is_pressed:  # what is kept for later is pressing, too
             self._connection.wait_for_relief(plan.queues)
 
     def _count(self, plan: Plan, count: int) -> None:
