@@ -15,6 +15,7 @@ import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import NamedTuple
+from urllib.parse import quote
 from uuid import UUID
 
 import msgspec
@@ -145,6 +146,11 @@ class PartsUnderWay:
             raise result
 
 
+def transaction_name(sink: SinkKey) -> str:
+    """One for each sink: both parts may hold slashes."""
+    return f"{TRANSACTION_PREFIX}{quote(sink.query, safe='')}/{quote(sink.sink, safe='')}"
+
+
 class Publication:
     """Publishes stages. All of it raises UnknownTopic, and what the log refuses."""
 
@@ -192,7 +198,7 @@ class Publication:
     async def _in_parts(
         self, sink: SinkKey, stages: Mapping[Stage, int], ending: Ending, now_ms: int, commit_by: CommitBy
     ) -> Copied:
-        name = f"{TRANSACTION_PREFIX}{sink.query}/{sink.sink}"
+        name = transaction_name(sink)
         identity = await self._transactions.begin(name, TRANSACTION_MS_MAX, None)
         later = LaterRecords(self._schedules, now_ms)
         try:

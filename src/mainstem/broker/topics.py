@@ -16,6 +16,7 @@ from mainstem.coordination.catalog import (
     SCOPE,
     Catalog,
     Change,
+    Effect,
     NewTopic,
     Topic,
     check_topic_name,
@@ -198,17 +199,20 @@ class Topics:
             self._catalog.reserved.discard((namespace, name or ""))
 
     def decide_delete(self, topic: Topic) -> list[Mutation]:
-        """That there is no such topic any more, without a word about its logs; to be committed elsewhere, then replayed."""
+        """That there is no such topic any more, without a word about its logs: prepare it, commit it, then apply it."""
         return self._catalog.decide_delete(topic).state
 
-    def replay(self, state: Iterable[Mutation]) -> None:
-        """Take in changes of the catalog that were committed elsewhere."""
-        for mutation in state:
-            if mutation.scope == SCOPE:
-                self._catalog.replay(mutation.key, mutation.value)
+    def prepare(self, state: Iterable[Mutation]) -> Effect:
+        """Decode changes of the catalog that are committed elsewhere; call the effect once they are."""
+        effects = [self._catalog.prepare(one.key, one.value) for one in state if one.scope == SCOPE]
+
+        def apply() -> None:
+            for effect in effects:
+                effect()
+
+        return apply
 
     async def _commit(self, change: Change, more: Sequence[Mutation] = ()) -> None:
+        apply = self.prepare(change.state)
         await self._engine.alter(change.logs, [*change.state, *more])
-        for mutation in change.state:
-            assert mutation.scope == SCOPE
-            self._catalog.replay(mutation.key, mutation.value)
+        apply()

@@ -7,10 +7,11 @@ is the only thing that changes the catalog, live and at a start.
 
 from __future__ import annotations
 
+import functools
 import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -128,6 +129,8 @@ class Change(NamedTuple):
     logs: list[LogChange]
     state: list[Mutation]
 
+
+Effect: TypeAlias = Callable[[], None]
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_topic = msgspec.msgpack.Decoder(TopicEntry).decode
@@ -275,27 +278,46 @@ class Catalog:
 
     def replay(self, key: bytes, value: bytes | None) -> None:
         """Apply one mutation of the scope."""
-        if key.startswith(_TOPIC_PREFIX):
-            self._replay_topic(key, value)
-        elif key == _NEXT_LOG_KEY and value is not None:
-            self._next_log = _decode_number(value)
-        elif key.startswith(_BROKER_PREFIX):
-            self._replay_broker_config(key.removeprefix(_BROKER_PREFIX).decode(), value)
-        elif key == _CLUSTER_KEY and value is not None:
-            self.cluster_id = value.decode()
+        self.prepare(key, value)()
 
-    def _replay_topic(self, key: bytes, value: bytes | None) -> None:
-        self.changes += 1
-        if value is None:
-            namespace, _, name = key.removeprefix(_TOPIC_PREFIX).decode().partition("/")
-            gone = self.namespaces[namespace].pop(name)
-            del self.by_id[gone.id]
-            self.tables.discard(gone.id)
-            for log in gone.logs:
-                del self.origins[log]
-            self._plain_names.pop((namespace, _plain(name)), None)
+    def prepare(self, key: bytes, value: bytes | None) -> Effect:
+        """Decode one mutation of the scope; the effect applies it.
+
+        Only decoding can fail. A change is prepared before it is committed and applied after, so memory follows the log.
+        """
+        if key.startswith(_TOPIC_PREFIX):
+            if value is None:
+                return functools.partial(self._remove_topic, *_decode_topic_key(key))
+            return functools.partial(self._put_topic, _decode_topic(value))
+        if key == _NEXT_LOG_KEY and value is not None:
+            return functools.partial(self._set_next_log, _decode_number(value))
+        if key.startswith(_BROKER_PREFIX):
+            name = key.removeprefix(_BROKER_PREFIX).decode()
+            return functools.partial(self._set_broker_config, name, None if value is None else _decode_configs(value))
+        if key == _CLUSTER_KEY and value is not None:
+            return functools.partial(self._set_cluster, value.decode())
+        return _nothing
+
+    def _set_next_log(self, number: int) -> None:
+        self._next_log = number
+
+    def _set_cluster(self, name: str) -> None:
+        self.cluster_id = name
+
+    def _remove_topic(self, namespace: str, name: str) -> None:
+        gone = self.namespaces.get(namespace, {}).pop(name, None)
+        if gone is None:
             return
-        entry = _decode_topic(value)
+        self.changes += 1
+        self.by_id.pop(gone.id, None)
+        self.tables.discard(gone.id)
+        for log in gone.logs:
+            self.origins.pop(log, None)
+        if self._plain_names.get((namespace, _plain(name))) == name:
+            del self._plain_names[namespace, _plain(name)]
+
+    def _put_topic(self, entry: TopicEntry) -> None:
+        self.changes += 1
         configs = self._configs.setdefault(tuple(entry.configs.items()), entry.configs)
         topic = Topic(msgspec.structs.replace(entry, configs=configs), self.topic_defaults)
         self.namespaces.setdefault(topic.namespace, {})[topic.name] = topic
@@ -304,11 +326,11 @@ class Catalog:
         self.origins.update((log, (topic.id, partition)) for partition, log in enumerate(topic.logs))
         self._plain_names[topic.namespace, _plain(topic.name)] = topic.name
 
-    def _replay_broker_config(self, name: str, value: bytes | None) -> None:
-        if value is None:
+    def _set_broker_config(self, name: str, configs: dict[str, str] | None) -> None:
+        if configs is None:
             self.broker_configs.pop(name, None)
         else:
-            self.broker_configs[name] = _decode_configs(value)
+            self.broker_configs[name] = configs
         self.topic_defaults = _defaults(self.broker_configs)
         for known in list(self.by_id.values()):
             topic = Topic(known.entry(), self.topic_defaults)
@@ -341,8 +363,18 @@ def _check_partitions(count: int) -> None:
         raise InvalidPartitionCount(f"Number of partitions must be between 1 and {PARTITIONS_MAX}.")
 
 
+def _nothing() -> None:
+    pass
+
+
 def _topic_key(topic: Topic | TopicEntry) -> bytes:
     return _TOPIC_PREFIX + f"{topic.namespace}/{topic.name}".encode()
+
+
+def _decode_topic_key(key: bytes) -> tuple[str, str]:
+    """Namespace and name. A namespace may hold slashes, the name of a topic never does."""
+    namespace, _, name = key.removeprefix(_TOPIC_PREFIX).decode().rpartition("/")
+    return namespace, name
 
 
 def put_topic(entry: TopicEntry) -> Mutation:

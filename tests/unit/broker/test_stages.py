@@ -3,6 +3,8 @@
 import asyncio
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from mainstem.broker import stage_publication
 from mainstem.broker.broker import Broker
@@ -510,3 +512,11 @@ async def test_nothing_is_written_to_a_stage_that_is_being_published(broker: Bro
         await task.send("t", 0, staged_batch(task.position, [b"b"]))
     await publishing
     assert await values_in(broker, "t") == [b"a"]
+
+
+@given(a=st.tuples(st.text(), st.text()), b=st.tuples(st.text(), st.text()))
+@example(a=("q/1", "s"), b=("q", "1/s"))
+def test_each_sink_has_a_transaction_of_its_own(a: tuple[str, str], b: tuple[str, str]) -> None:
+    assert (stage_publication.transaction_name(SinkKey(*a)) == stage_publication.transaction_name(SinkKey(*b))) == (
+        a == b
+    )

@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -111,6 +112,27 @@ def test_names_that_meet_are_refused() -> None:
     ledger.catalog.check_create(NewTopic("a_b", 1))
     with pytest.raises(UnknownTopic):
         ledger.catalog.topic("a.b")
+
+
+@given(namespaces=st.lists(st.text(min_size=1), min_size=1, max_size=3, unique=True))
+def test_a_namespace_may_have_any_name(namespaces: list[str]) -> None:
+    ledger = Ledger()
+    ledger.create(*(NewTopic("a", 1, namespace=namespace) for namespace in namespaces))
+    for namespace in namespaces:
+        ledger.commit(ledger.catalog.decide_delete(ledger.catalog.topic("a", namespace)))
+        assert not ledger.catalog.topics(namespace)
+    assert not ledger.catalog.by_id
+    assert not ledger.catalog.origins
+    assert not ledger.recovered().by_id
+
+
+def test_what_cannot_be_decoded_changes_nothing() -> None:
+    ledger = Ledger()
+    ledger.create(NewTopic("a", 1))
+    before = shape(ledger.catalog)
+    with pytest.raises(msgspec.DecodeError):
+        ledger.catalog.prepare(b"topic/default/a", b"\xc1")
+    assert shape(ledger.catalog) == before
 
 
 NAMES = st.sampled_from(["a", "b", "a.b", "a_b", "c-1"])

@@ -94,8 +94,9 @@ class Declaring:
                 )
             entry = QueueEntry(namespace, name, properties, logs, topic_name, is_borrowed=False, spare_log=spare_log)
             state.append(put_queue(entry))
+            show_topic = self._topics.prepare(state[1:])
             await self._engine.alter([CreateLog(number, config) for number in logs], state)
-            self._topics.replay(state[1:])
+            show_topic()
         queue = Queue(
             self._queues, namespace, name, properties, logs, topic_name=topic_name, owner=owner, spare_log=spare_log
         )

@@ -142,10 +142,11 @@ class Ending:
                 topic = self._topics.named(queue.namespace).get(queue.topic_name)
                 if topic is not None:
                     topic_changes = self._topics.decide_delete(topic)
+        remove_topic = self._topics.prepare(topic_changes)
 
         def finish() -> None:
             router.replay(routes)
-            self._topics.replay(topic_changes)
+            remove_topic()
 
         return _End(changes, state + topic_changes, finish)
 

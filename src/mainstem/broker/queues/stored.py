@@ -12,6 +12,7 @@ from mainstem.coordination.queue.deaths import Attempt
 from mainstem.coordination.queue.properties import QueueProperties
 from mainstem.coordination.subscription_entries import decode_floor, decode_floor_key, decode_page, decode_page_key
 from mainstem.coordination.subscription_pages import PAGE_BITS, PAGE_OFFSETS
+from mainstem.storage.contract import Mutation
 
 if TYPE_CHECKING:
     from mainstem.broker.queues.queues import Queues
@@ -59,6 +60,9 @@ class StoredQueues:
                     spare_log=entry.spare_log,
                 )
                 self._queues.add(queue)
+                if key != entries.queue_key(entry.namespace, entry.name):  # stored while zeros were not escaped
+                    renamed = [Mutation(entries.SCOPE, key, None), entries.put_queue(entry)]
+                    self._queues.outbox.mutate(renamed)
                 if not entry.properties.is_lasting:
                     gone.append(queue)
             elif key.startswith(entries.PAUSED_PREFIX):

@@ -24,6 +24,7 @@ from mainstem.storage.contract import Mutation
 SCOPE = "queues"
 QUEUE_PREFIX, GIVEN_PREFIX, REST_PREFIX, REWOUND_PREFIX = b"queue/", b"given/", b"rest/", b"rewound/"
 TRIED_PREFIX, PAUSED_PREFIX = b"tried/", b"paused/"
+_ZERO = b"\xff"
 _ONE, _TWO = struct.Struct(">Q"), struct.Struct(">QQ")
 
 
@@ -58,7 +59,12 @@ def forget_queue(namespace: str, name: str) -> Mutation:
 
 def queue_key(namespace: str, name: str) -> bytes:
     """Where a queue is stored."""
-    return QUEUE_PREFIX + f"{namespace}\0{name}".encode()
+    return QUEUE_PREFIX + _join(namespace, name)
+
+
+def _join(namespace: str, name: str) -> bytes:
+    """Both, so that they can be told apart: a zero in the namespace is written as a byte that UTF-8 does not have."""
+    return namespace.encode().replace(b"\0", _ZERO) + b"\0" + name.encode()
 
 
 def put_given(log: int, offset: int | None) -> Mutation:
@@ -83,13 +89,13 @@ def put_attempts(log: int, offset: int, attempts: list[Attempt] | None) -> Mutat
 
 def put_paused(namespace: str, name: str, *, is_paused: bool) -> Mutation:
     """Store whether a queue gives nothing out."""
-    return Mutation(SCOPE, PAUSED_PREFIX + f"{namespace}\0{name}".encode(), b"" if is_paused else None)
+    return Mutation(SCOPE, PAUSED_PREFIX + _join(namespace, name), b"" if is_paused else None)
 
 
 def decode_paused(key: bytes) -> tuple[str, str]:
     """Namespace and name of a queue that gives nothing out."""
-    namespace, _, name = key[len(PAUSED_PREFIX) :].decode().partition("\0")
-    return namespace, name
+    namespace, _, name = key[len(PAUSED_PREFIX) :].partition(b"\0")
+    return namespace.replace(_ZERO, b"\0").decode(), name.decode()
 
 
 def decode_log(key: bytes, prefix: bytes) -> int:

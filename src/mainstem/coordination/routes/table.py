@@ -237,7 +237,7 @@ class RouteTable:
         if value is not None:
             self._hold(Exchange(_decode_exchange(value)))
         else:
-            del self._held[name]
+            self._held.pop(name, None)
 
     def _hold(self, exchange: Exchange) -> None:
         self._held[exchange.name] = _Held(exchange, matcher_for(exchange), {})
@@ -250,9 +250,10 @@ class RouteTable:
         self._next_serial = max(self._next_serial, binding.serial + 1)
 
     def _remove(self, identity: bytes) -> None:
-        source = source_of(identity)
-        held = self._held[source]
-        binding = held.outgoing.pop(identity)
+        held = self._held.get(source_of(identity))
+        binding = None if held is None else held.outgoing.pop(identity, None)
+        if held is None or binding is None:
+            return  # Somebody else removed it while the same removal was committed.
         held.matcher.remove(binding)
         incoming = self._incoming[binding.destination]
         del incoming[identity]

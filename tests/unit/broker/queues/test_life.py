@@ -1,13 +1,16 @@
 """Queues come, are found again after a restart, and go."""
 
+import asyncio
+
 import pytest
 
 from mainstem.broker.errors import PropertiesDiffer, QueueInUse, QueueLocked, QueueNotEmpty, UnknownTopic
 from mainstem.broker.queues import Put, Queue, QueueProperties, StreamStart, queue_name_of, topic_name_of
+from mainstem.broker.routes import Destination, DestinationKind
 from mainstem.broker.topics import NewTopic
 from mainstem.coordination.partitioning import partition_of
 from mainstem.model.errors import CommitTooLarge, OffsetOutOfRange
-from mainstem.storage.contract import Append, Budget, Commit
+from mainstem.storage.contract import Append, Budget, Commit, Mutation
 from mainstem.wire.record_batch import Record, encode_batch, encode_marker
 from tests.unit.broker.queues.queue_world import NO_HEADERS, Holder, World
 
@@ -28,6 +31,63 @@ def test_declared_again_it_is_the_same_or_refused(world: World) -> None:
     with pytest.raises(PropertiesDiffer) as difference:
         declared(world, length_max=6)
     assert (difference.value.field, difference.value.wanted, difference.value.present) == ("length_max", 6, 5)
+
+
+@pytest.mark.parametrize("namespace", ["team/a", "/a//b/", "zero\0zero", "ü.%2F"])
+def test_a_namespace_with_any_name_lets_its_queues_go(world: World, namespace: str) -> None:
+    for _ in range(2):
+        queue = world.do(world.queues.declare(namespace, "q", QueueProperties()))
+        world.put(queue, b"1")
+        world.quiet()
+        world.do(world.queues.delete(queue))
+        assert not world.broker.topics.named(namespace)
+    world.do(world.queues.declare(namespace, "kept", QueueProperties()))
+    world.crash()
+    assert [queue.name for queue in world.queues.all(namespace)] == ["kept"]
+    assert list(world.broker.topics.named(namespace)) == ["kept"]
+
+
+def test_names_with_zeros_are_told_apart(world: World) -> None:
+    pairs = [("a", "b\0c"), ("a\0b", "c")]
+    for namespace, name in pairs:
+        queue = world.do(world.queues.declare(namespace, name, QueueProperties()))
+        world.do(world.queues.pause(queue, is_paused=True))
+    world.do(world.queues.delete(world.queues.all("a")[0]))
+    world.crash()
+    assert not world.queues.all("a")
+    (kept,) = world.queues.all("a\0b")
+    assert kept.is_paused
+
+
+def test_a_queue_stored_before_zeros_were_escaped_can_go(world: World) -> None:
+    queue = world.do(world.queues.declare("a\0b", "c", QueueProperties()))
+    key, stored = next(iter(world.wait(world.engine.load("queues")).entries.items()))
+    old_key = b"queue/a\0b\0c"
+    assert key != old_key
+    world.wait(world.engine.alter((), [Mutation("queues", key, None), Mutation("queues", old_key, stored)]))
+    world.crash()
+    world.quiet()
+    (queue,) = world.queues.all("a\0b")
+    world.do(world.queues.delete(queue))
+    world.crash()
+    assert not world.queues.all("a\0b")
+
+
+def test_a_topic_goes_while_its_binding_is_removed(world: World) -> None:
+    queue = declared(world)
+    router = world.broker.routes.of("default")
+    destination = Destination(DestinationKind.QUEUE, "q")
+    world.do(router.bind("amq.direct", destination, "k", {}, durable=True))
+
+    async def both() -> None:
+        deletion = asyncio.ensure_future(world.broker.topics.delete(world.broker.topics.get("q")))
+        await asyncio.sleep(0)
+        await router.unbind("amq.direct", destination, "k", {})
+        await deletion
+
+    world.do(both())
+    assert queue.is_gone
+    assert not list(router.bindings())
 
 
 def test_an_exclusive_queue_is_its_owners_and_ends_with_the_broker(world: World) -> None:
