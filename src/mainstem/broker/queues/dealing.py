@@ -35,7 +35,9 @@ class Dealing:
         rooms = {consumer: (consumer.room, bytes_of(consumer)) for consumer in able if bytes_of(consumer) > 0}
         shares: dict[Consumer, list[Message]] = {}
         for lane in queue.lanes_in_turn():
-            self._deal_lane(queue, lane, able, rooms, shares)
+            is_waiting = self._deal_lane(queue, lane, able, rooms, shares)
+            if is_waiting and queue.properties.priority_max:
+                break  # What is more urgent is given out first, once it is read and reserved.
         queue.delivered += sum(map(len, shares.values()))
         for consumer, share in shares.items():
             consumer.deliver(queue, share)
@@ -48,11 +50,14 @@ class Dealing:
         able: Sequence[Consumer],
         rooms: Rooms,
         shares: dict[Consumer, list[Message]],
-    ) -> None:
+    ) -> bool:
+        """Give out what can be; answers whether there is more that is not read yet, or not reserved."""
         passed: list[Message] = []
+        is_reserved = True
         while rooms and lane.ready and len(passed) < PASSED_MAX:
             message = queue.take_first(lane)
             if message is None:
+                is_reserved = not lane.ready
                 break
             consumer = self._choose(message, able, rooms)
             if consumer is None:
@@ -65,6 +70,7 @@ class Dealing:
         for message in passed:
             del lane.unsettled[message.offset]
         lane.take_back(passed)
+        return not is_reserved or (lane.is_behind and len(passed) < PASSED_MAX)
 
     def _next(
         self, able: Sequence[Consumer], rooms: Rooms, may: Callable[[Consumer], bool] | None = None

@@ -431,8 +431,8 @@ class Queue:
                 size -= sum([len(message.value) for message in some])
                 if len(taken) >= count or size <= 0:
                     break
-            if lane.is_behind and self.properties.priority_max:
-                break  # What is more urgent is read first.
+            if (lane.ready or lane.is_behind) and self.properties.priority_max:
+                break  # What is more urgent is given out first, once it is read and reserved.
         return taken
 
     def lanes_in_turn(self) -> list[QueueLane]:

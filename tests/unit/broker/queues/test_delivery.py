@@ -308,3 +308,32 @@ def test_who_asks_for_one_message_is_answered_where_it_cannot_be_read(
     world.quiet()
     assert got[1] is not None
     assert got[1].value == b"1"
+
+
+def given_back(world: World, queue: Queue, holder: Holder) -> None:
+    """Two are given out, more urgent and less urgent ones come, the two are given back."""
+    queue.attach(holder)
+    world.put(queue, b"first", priority=1)
+    world.put(queue, b"second", priority=2)
+    world.quiet()
+    assert sorted(holder.values()) == [b"first", b"second"]
+    world.put(queue, b"third", priority=1)
+    world.put(queue, b"fourth", priority=3)
+    world.quiet()
+    world.queues.requeue(holder.let_go())
+    holder.room = 100
+    queue.wake()
+    world.quiet()
+
+
+def test_what_is_given_back_waits_for_what_is_more_urgent(world: World) -> None:
+    queue, holder = declared(world, priority_max=5), Holder(room=2)
+    given_back(world, queue, holder)
+    assert holder.values() == [b"fourth", b"second", b"first", b"third"]
+
+
+def test_what_is_given_back_waits_for_what_is_more_urgent_and_wanted(world: World) -> None:
+    queue, holder = declared(world, priority_max=5), Holder(room=2)
+    queue.attach(Holder(), lambda message: False)
+    given_back(world, queue, holder)
+    assert holder.values() == [b"fourth", b"second", b"first", b"third"]
