@@ -1,5 +1,7 @@
 """The life of a connection: handshake, heartbeats, ends, and what it holds back."""
 
+from itertools import pairwise
+
 import pytest
 
 from mainstem.broker.broker import Broker
@@ -128,6 +130,38 @@ async def test_heartbeats_are_sent_and_missed(connect: Connect, broker: Broker) 
         alive.session.time_passed(float(now))
         alive.take()
     assert not alive.session.finished
+
+
+@pytest.mark.parametrize("interval", [2, 4, 5, 10, 60])
+@pytest.mark.parametrize("late", [0.0, 0.05])
+def test_heartbeats_are_sent_every_half_interval(interval: int, late: float) -> None:
+    @with_adapter
+    async def scenario(connect: Connect, broker: Broker) -> None:
+        client = await connect().open(heartbeat=interval)
+        sent_at: list[float] = []
+        now = 100.0
+        while now < 100 + 6 * interval:
+            now += 1 + late
+            client.send_bytes(b"\x08\0\0\0\0\0\0\xce")
+            before = client.heartbeats
+            client.session.time_passed(now)
+            client.take()
+            sent_at += [now] * (client.heartbeats - before)
+        gaps = [after - before for before, after in pairwise(sent_at)]
+        assert max(gaps) <= max(interval / 2, 1) + 4 * late
+        assert min(gaps) >= max(interval / 2 - 1 - late, 1)
+
+    scenario()
+
+
+@with_adapter
+async def test_who_is_spoken_to_needs_no_heartbeats(connect: Connect, broker: Broker) -> None:
+    client = await connect().open(heartbeat=10)
+    for now in range(100, 140):
+        await client.ask("basic.qos")
+        client.session.time_passed(float(now))
+        client.take()
+    assert not client.heartbeats
 
 
 @with_adapter(handshake_timeout_ms=3_000)

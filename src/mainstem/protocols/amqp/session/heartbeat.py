@@ -5,6 +5,9 @@ As RabbitMQ does, we look once per interval whether anything came. So a peer has
 
 from __future__ import annotations
 
+_TOLERANCE = 0.1
+"""Timers are late: by so much of the time between two looks, a heartbeat may come later than it should."""
+
 
 class Heartbeat:
     """Counted from the events of a session, which has no clock of its own."""
@@ -19,6 +22,7 @@ class Heartbeat:
         self._looked_at: float | None = None
         self._missed = 0
         self._spoke_at = 0.0
+        self._asked_at: float | None = None
 
     def is_lost(self, now: float) -> bool:
         """Whether the peer was silent for too long."""
@@ -31,8 +35,12 @@ class Heartbeat:
         return self._missed >= 2
 
     def is_due(self, now: float) -> bool:
-        """Whether it is our turn to say something."""
-        if self.spoke:
+        """Whether it is our turn to say something: half an interval has passed, or will have before we look again."""
+        looked_at, self._asked_at = self._asked_at, now
+        if self.spoke or looked_at is None:
             self.spoke = False
-            self._spoke_at = now
-        return bool(self.interval_s) and now - self._spoke_at >= self.interval_s / 2
+            self._spoke_at = now if looked_at is None else looked_at  # at the earliest
+        if not self.interval_s:
+            return False
+        pause = 0.0 if looked_at is None else (now - looked_at) * (1 - _TOLERANCE)
+        return now - self._spoke_at + pause > self.interval_s / 2
