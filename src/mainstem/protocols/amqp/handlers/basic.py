@@ -43,13 +43,16 @@ def qos(channel: Channel, method: Method) -> None:
         not_implemented(f"prefetch_size!=0 ({method['prefetch_size']})")
     count = method["prefetch_count"]
     if method["global"]:
-        channel.prefetch_all = count
+        channel.limit_all(count)
     else:
         channel.prefetch = count
-        channel.prefetch_all = 0
-    for consumer in channel.consumers.values():
-        consumer.adjust()
-        consumer.wake()
+        channel.limit_all(0)
+    if channel.shared is not None:
+        channel.shared.wake()
+    else:
+        for consumer in channel.consumers.values():
+            consumer.adjust()
+            consumer.wake()
     channel.reply("basic.qos-ok")
 
 
@@ -112,12 +115,11 @@ def _attach(channel: Channel, queue: Queue, tag: str, method: Method) -> None:
         arguments=arguments,
         timeout_ms=_timeout_ms(channel, queue, arguments),
     )
-    channel.consumers[tag] = consumer
-    consumer.adjust()
+    channel.add_consumer(consumer)
     try:
         queue.attach(consumer, _wants(channel, arguments))
     except QueueBusy:
-        del channel.consumers[tag]
+        channel.remove_consumer(tag)
         access_refused(f"{words} in exclusive use")
 
 
@@ -149,7 +151,7 @@ def _timeout_ms(channel: Channel, queue: Queue, arguments: Table) -> int:
 def cancel(channel: Channel, method: Method) -> None:
     """basic.cancel; one that is unknown is answered all the same."""
     tag = method["consumer_tag"]
-    consumer = channel.consumers.pop(tag, None)
+    consumer = channel.remove_consumer(tag)
     if consumer is not None:
         consumer.queue.detach(consumer)
     elif tag and tag == channel.reply_tag and channel.reply_name is not None:

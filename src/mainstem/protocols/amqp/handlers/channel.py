@@ -13,6 +13,7 @@ from mainstem.protocols.amqp.handlers.calls import call, id_of
 from mainstem.protocols.amqp.handlers.delivery_times import DeliveryTimes, timed_out
 from mainstem.protocols.amqp.handlers.plans import Plan
 from mainstem.protocols.amqp.handlers.publishing import Publisher
+from mainstem.protocols.amqp.handlers.shared_prefetch import SharedPrefetch
 from mainstem.protocols.amqp.handlers.unacknowledged import Unacknowledged, shares
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ class Channel:
         self.next_tag = 1
         self.prefetch = 0
         """Of consumers to come."""
-        self.prefetch_all = 0
-        """Of all consumers together; 0: no limit."""
+        self.shared: SharedPrefetch | None = None
+        """The limit of all consumers together."""
         self.outstanding = 0
         """Deliveries to consumers that wait for their acknowledgement."""
         self.last_queue = ""
@@ -64,6 +65,8 @@ class Channel:
         self._relieved: dict[ChannelConsumer, None] = {}
         self.is_touched = False
         self._times = DeliveryTimes()
+        self._cancels: list[str] | None = None
+        """Tags of consumers that are to be told of their end later."""
 
     # Frames (codec.framing.ChannelPort) ------------------------------------------------------------------------------
 
@@ -147,10 +150,11 @@ class Channel:
         self._settle()
         if self._relieved:
             relieved, self._relieved = self._relieved, {}
-            if self.prefetch_all:
-                relieved = dict.fromkeys(self.consumers.values())
+            if self.shared is not None:
+                self.shared.wake()
+                return
             for consumer in relieved:
-                if consumer.prefetch or self.prefetch_all or not consumer.room:
+                if consumer.prefetch or not consumer.room:
                     consumer.adjust()
                     consumer.wake()
 
@@ -165,23 +169,35 @@ class Channel:
         """So many deliveries wait for their acknowledgement."""
         self.outstanding += count
         self._times.add(self.next_tag - count, self.connection.now)
-        if self.prefetch_all:
-            for other in self.consumers.values():
-                if other is not consumer:
-                    other.adjust()
+        if self.shared is not None and consumer.tag in self.consumers:
+            self.shared.delivered(consumer)
+
+    @property
+    def prefetch_all(self) -> int:
+        """The limit of all consumers together; 0: none."""
+        return 0 if self.shared is None else self.shared.limit
+
+    def limit_all(self, count: int) -> None:
+        """Set that limit; 0: none."""
+        self.shared = SharedPrefetch(self, count) if count else None
 
     def room_left(self, consumer: ChannelConsumer) -> int | None:
-        """What all consumers together may still have; None: no limit.
+        """What this consumer may have of the limit of all; None: there is none."""
+        return None if self.shared is None else self.shared.room_of(consumer)
 
-        Of several consumers on one queue only one has room at a time, because they are served at the same time.
-        """
-        if not self.prefetch_all or consumer.no_ack:
-            return None
-        left = self.prefetch_all - self.outstanding
-        rivals = [other for other in self.consumers.values() if other.queue is consumer.queue]
-        if len(rivals) > 1 and rivals[self.next_tag % len(rivals)] is not consumer:
-            return 0
-        return left if len(rivals) <= 1 else min(left, 1)
+    def add_consumer(self, consumer: ChannelConsumer) -> None:
+        """There is one more."""
+        self.consumers[consumer.tag] = consumer
+        if self.shared is not None:
+            self.shared.add(consumer)
+        consumer.adjust()
+
+    def remove_consumer(self, tag: str) -> ChannelConsumer | None:
+        """There is one less; None: there was none of this tag."""
+        consumer = self.consumers.pop(tag, None)
+        if consumer is not None and self.shared is not None:
+            self.shared.remove(consumer)
+        return consumer
 
     def output_room(self) -> int:
         """Bytes that may be delivered before the output is full."""
@@ -189,11 +205,27 @@ class Channel:
 
     def consumer_cancelled(self, consumer: ChannelConsumer) -> None:
         """Its queue is gone; a client that understands is told."""
-        if self.consumers.pop(consumer.tag, None) is None:
+        if self.remove_consumer(consumer.tag) is None:
             return
-        session = self.connection.session
-        if "consumer_cancel_notify" in session.capabilities:
-            session.send(self.number, "basic.cancel", consumer_tag=consumer.tag, nowait=True)
+        if "consumer_cancel_notify" not in self.connection.session.capabilities:
+            return
+        if self._cancels is None:
+            self._tell_cancelled(consumer.tag)
+        else:
+            self._cancels.append(consumer.tag)
+
+    def hold_cancels(self) -> None:
+        """This channel is deleting a queue: the answer to that comes before its own consumers are told."""
+        self._cancels = []
+
+    def release_cancels(self) -> None:
+        """The deletion is answered."""
+        cancels, self._cancels = self._cancels, None
+        for tag in cancels or ():
+            self._tell_cancelled(tag)
+
+    def _tell_cancelled(self, tag: str) -> None:
+        self.reply("basic.cancel", consumer_tag=tag, nowait=True)
 
     def deliver_reply(self, plan: Plan, body: bytes) -> None:
         """A direct reply: to the one who waits for it, past every queue."""

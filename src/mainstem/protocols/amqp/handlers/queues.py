@@ -87,6 +87,7 @@ async def declare(channel: Channel, method: Method) -> None:
     elif method["passive"]:
         name = named(channel, name)
         queue = find(channel, name)
+        queue.used_ms = channel.connection.queues.now_ms()
         counts = (queue.ready_count, queue.consumer_count)
     else:
         queue = await _declare(channel, method, name)
@@ -251,25 +252,34 @@ async def purge(channel: Channel, method: Method) -> None:
 
 
 async def delete(channel: Channel, method: Method) -> None:
-    """queue.delete."""
+    """queue.delete. The channel's own consumers are told behind the answer, as RabbitMQ does; others at once."""
+    channel.hold_cancels()
+    try:
+        count = await _delete(channel, method)
+        if not method["nowait"]:
+            channel.reply("queue.delete-ok", message_count=count)
+    finally:
+        channel.release_cancels()
+
+
+async def _delete(channel: Channel, method: Method) -> int:
+    """How many messages went with the queue; there may be none of this name."""
     connection = channel.connection
     name = plain_name(named(channel, method["queue"]))
     check_queue(connection, "configure", name)
     queue = connection.queues.find(connection.namespace, name)
-    count = 0
-    if queue is not None:
-        check_access(channel, queue)
-        words = queue_words(name, connection.host)
-        try:
-            count = await connection.queues.delete(queue, if_unused=method["if_unused"], if_empty=method["if_empty"])
-        except QueueInUse:
-            precondition_failed(f"{words} in use")
-        except QueueNotEmpty:
-            precondition_failed(f"{words} not empty")
-        except UnknownQueue:
-            pass
-    if not method["nowait"]:
-        channel.reply("queue.delete-ok", message_count=count)
+    if queue is None:
+        return 0
+    check_access(channel, queue)
+    words = queue_words(name, connection.host)
+    try:
+        return await connection.queues.delete(queue, if_unused=method["if_unused"], if_empty=method["if_empty"])
+    except QueueInUse:
+        precondition_failed(f"{words} in use")
+    except QueueNotEmpty:
+        precondition_failed(f"{words} not empty")
+    except UnknownQueue:
+        return 0
 
 
 METHODS = {
