@@ -31,12 +31,15 @@ ORIGIN_TYPE = StructType(
 
 
 def decode_origin(content: bytes | None) -> dict[str, Any] | None:
-    """The facts; nothing where there are none, or not such."""
+    """The facts; nothing where there are none, or not such. Earlier versions wrote msgpack, not JSON."""
     if content is None:
         return None
     try:
-        facts = msgspec.msgpack.decode(content, type=dict[str, Any])
-    except msgspec.DecodeError:
+        if content.startswith(b"{"):
+            facts = msgspec.json.decode(content, type=dict[str, Any])
+        else:
+            facts = msgspec.msgpack.decode(content, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return {"error": "", **facts}
 

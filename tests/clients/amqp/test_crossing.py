@@ -1,6 +1,8 @@
 """What AMQP clients publish, Kafka clients read, and the other way round: docs/protocols/crossing.md, row by row."""
 
+import json
 import time
+from base64 import b64decode
 from typing import Any
 
 import confluent_kafka
@@ -70,7 +72,7 @@ def test_what_is_published_is_a_record(broker: Broker, channel: BlockingChannel,
     assert kind == confluent_kafka.TIMESTAMP_CREATE_TIME
     assert before_ms <= stamp_ms <= time.time_ns() // 1_000_000
     headers = dict(first.headers())
-    assert headers.pop("amqp")
+    assert b"amq.topic" in b64decode(headers.pop("amqp.raw"), validate=True)
     assert headers == {
         "text": "ü".encode(),
         "number": b"-5",
@@ -93,7 +95,27 @@ def test_what_is_published_is_a_record(broker: Broker, channel: BlockingChannel,
         "amqp.app-id": b"a",
     }
     assert (second.key(), second.value() or b"") == (None, b"")
-    assert [header for header, _ in second.headers()] == ["amqp"]
+    assert [header for header, _ in second.headers()] == ["amqp.raw"]
+
+
+def test_every_header_of_a_dead_letter_is_text(broker: Broker, channel: BlockingChannel, name: str) -> None:
+    letters = f"{name}-letters"
+    channel.queue_declare(letters, durable=True)
+    target = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": letters}
+    channel.queue_declare(name, durable=True, arguments=target)
+    channel.confirm_delivery()
+    properties = pika.BasicProperties(delivery_mode=2, headers={"a": "ü"}, message_id="m" * 200, timestamp=2**40)
+    channel.basic_publish("", name, b"body", properties)
+    ((method, _, _),) = take(channel, name, 1)
+    channel.basic_reject(method.delivery_tag, requeue=False)
+    channel.cancel()
+    (record,) = records(broker, letters, 1)
+    texts = {header: content.decode() for header, content in record.headers()}
+    assert json.loads(texts["mainstem-dead"])[0]["queue"] == name
+    assert json.loads(texts["mainstem-origin"])["reason"] == "rejected"
+    ((_, found, body),) = take(channel, letters, 1, auto_ack=True)
+    assert (found.message_id, found.timestamp, body) == ("m" * 200, 2**40, b"body")
+    assert found.headers["x-death"][0]["queue"] == name
 
 
 def test_urgent_messages_of_a_quorum_queue_are_a_partition_of_their_own(

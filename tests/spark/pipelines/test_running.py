@@ -96,7 +96,7 @@ def test_rules_steps_and_sinks_and_going_on_where_it_was(
     assert letter.value == b"not json"
     headers = dict(letter.headers)
     assert (headers["mainstem-pipeline"], headers["mainstem-rule"]) == (b"orders", b"readable")
-    origin = msgspec.msgpack.decode(headers["mainstem-origin"])
+    origin = msgspec.json.decode(headers["mainstem-origin"])
     assert (origin["topic"], origin["partition"], origin["offset"], origin["reason"]) == ("orders", 0, 5, "rejected")
     assert origin["error"] == "rule readable: _corrupt IS NULL"
     # a row that Spark cannot take is named, with the line that asked for it

@@ -1,9 +1,12 @@
-"""Deaths: what a dead letter says of how it came to be, the same for every protocol."""
+"""Deaths: what a dead letter says of how it came to be, the same for every protocol.
+
+Both headers are JSON, because many clients take every header for UTF-8 text. Records of earlier versions hold msgpack.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -19,7 +22,7 @@ DEATHS_MAX = 64
 """Deaths that are remembered of one message, by queue and reason."""
 
 
-class Death(msgspec.Struct, frozen=True, array_like=True):
+class Death(msgspec.Struct, frozen=True):
     """Once or more often a message was given up by this queue for this reason."""
 
     queue: str
@@ -31,6 +34,10 @@ class Death(msgspec.Struct, frozen=True, array_like=True):
     routing_keys: list[str]
     ttl_ms: int = -1
     """The time to live that the message had of its own."""
+
+
+class _PackedDeath(Death, frozen=True, array_like=True):
+    """The same, as earlier versions stored it."""
 
 
 class Attempt(msgspec.Struct, frozen=True, array_like=True):
@@ -59,9 +66,42 @@ class Origin(msgspec.Struct, frozen=True):
     """The last ones, the newest last."""
 
 
-encode_facts = msgspec.msgpack.Encoder().encode
-_decode_deaths = msgspec.msgpack.Decoder(list[Death]).decode
-decode_origin = msgspec.msgpack.Decoder(Origin).decode
+_encode = msgspec.json.Encoder().encode
+_decode_deaths = msgspec.json.Decoder(list[Death]).decode
+_decode_packed_deaths = msgspec.msgpack.Decoder(list[_PackedDeath]).decode
+_decode_origin = msgspec.json.Decoder(Origin).decode
+_decode_packed_origin = msgspec.msgpack.Decoder(Origin).decode
+
+
+def encode_facts(facts: Sequence[Death] | Origin) -> bytes:
+    """As the content of a header."""
+    try:
+        return _encode(facts)
+    except UnicodeEncodeError:  # a routing key may hold bytes that are no UTF-8
+        return _encode(_as_text(msgspec.to_builtins(facts)))
+
+
+def _as_text(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        case list():
+            return [_as_text(entry) for entry in value]
+        case dict():
+            return {name: _as_text(entry) for name, entry in value.items()}
+        case _:
+            return value
+
+
+def decode_origin(content: bytes) -> Origin:
+    """The content of `mainstem-origin`. Raises msgspec.DecodeError."""
+    return _decode_origin(content) if content.startswith(b"{") else _decode_packed_origin(content)
+
+
+def _deaths_in(content: bytes) -> list[Death]:
+    if content.startswith(b"["):
+        return _decode_deaths(content)
+    return [Death(*msgspec.structs.astuple(death)) for death in _decode_packed_deaths(content)]
 
 
 def deaths_of(headers: bytes) -> list[Death]:
@@ -71,8 +111,8 @@ def deaths_of(headers: bytes) -> list[Death]:
     for name, content in decode_headers(headers):
         if name == DEAD_HEADER and content is not None:
             try:
-                return _decode_deaths(content)
-            except msgspec.MsgspecError:
+                return _deaths_in(content)
+            except (msgspec.MsgspecError, UnicodeDecodeError):
                 return []
     return []
 

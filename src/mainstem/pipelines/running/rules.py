@@ -137,7 +137,7 @@ class _Addressing:
             yield pa.RecordBatch.from_pylist(rows, kind)
 
     def _letter(self, row: dict[str, Any], now_ms: int) -> dict[str, Any]:
-        encode = msgspec.msgpack.encode
+        encode = msgspec.json.encode
         origin = {
             "reason": REASON,
             "namespace": NAMESPACE,
@@ -151,7 +151,15 @@ class _Addressing:
             "failures": 0,
             "error": f"rule {self._rule}: {self._text}",
         }
-        death = [self._pipeline, REASON, 1, now_ms, now_ms, "", [row["topic"] or self._pipeline], -1]
+        death = {
+            "queue": self._pipeline,
+            "reason": REASON,
+            "count": 1,
+            "first_ms": now_ms,
+            "last_ms": now_ms,
+            "exchange": "",
+            "routing_keys": [row["topic"] or self._pipeline],
+        }
         added = {
             ORIGIN_HEADER: encode(origin),
             DEAD_HEADER: encode([death]),

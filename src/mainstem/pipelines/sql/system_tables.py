@@ -244,9 +244,12 @@ def _origin(facts: Row) -> Row:
 
 
 def _decode_origin(content: bytes | None) -> Row:
+    """Earlier versions wrote msgpack, not JSON."""
+    content = content or b""
+    decode = msgspec.json.decode if content.startswith(b"{") else msgspec.msgpack.decode
     try:
-        facts = msgspec.msgpack.decode(content or b"")
-    except msgspec.DecodeError:
+        facts = decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError):
         facts = ()
     facts = list(facts.values()) if isinstance(facts, dict) else list(facts)
     return dict.fromkeys(ORIGIN_FIELDS) | dict(zip(ORIGIN_FIELDS, facts, strict=False))

@@ -1,18 +1,22 @@
 """An AMQP message <-> the headers of a record.
 
     record header     holds
-    amqp              exchange, routing key and the property list, exactly as they came: what a consumer is given back
+    amqp.raw          exchange, routing key and the property list, exactly as they came: what a consumer is given back. In
+                      base64, because many clients take every header for UTF-8 text
+    amqp              the same without base64, in records of earlier versions
     mainstem-ttl      the expiration, for the queue
     NAME              each of the message's own headers, readable
     amqp.PROPERTY     each property that is set, readable; and amqp.exchange, amqp.routing-key where an exchange was named
 
 The readable ones are for consumers that know topics and no AMQP; nothing here looks at them again. Messages that were not
-published by AMQP have no `amqp` header: what they have becomes headers and properties when they are delivered.
+published by AMQP have neither of the two: what they have becomes headers and properties when they are delivered.
 """
 
 from __future__ import annotations
 
 import struct
+from binascii import Error as BinasciiError
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -25,7 +29,8 @@ from mainstem.protocols.amqp.mapping.deaths import death_headers
 from mainstem.protocols.amqp.mapping.quick_seal import AVAILABLE, QuickSeal
 from mainstem.protocols.amqp.mapping.values import plain_table, readable
 
-AMQP_HEADER = "amqp"
+RAW_HEADER = "amqp.raw"
+OLD_HEADER = "amqp"
 TTL_HEADER = "mainstem-ttl"
 KEY_HEADER = "mainstem-key"
 """The key of the record, where a publisher wants one; and where a consumer is told of it."""
@@ -34,8 +39,8 @@ CACHED_MAX = 4_096
 CACHED_BYTES_MAX = 2_048
 """Longer blocks are not remembered: each would be the only one of its kind."""
 
-_MARK = b"\x08amqp"
-"""How the header's name stands in a block: a zigzag length, then the name."""
+_MARK, _OLD_MARK = b"\x10amqp.raw", b"\x08amqp"
+"""How the headers' names stand in a block: a zigzag length, then the name."""
 _LENGTH = struct.Struct(">I")
 
 
@@ -56,26 +61,32 @@ def seal(exchange: str, routing_key: str, properties: bytes, decoded: Properties
     """The block of record headers of a message that is published."""
     headers: list[tuple[str, bytes | None]] = []
     for name, field in decoded.get("headers", {}).items():
-        if name != AMQP_HEADER and not name.startswith(RESERVED_PREFIXES):
+        if name != OLD_HEADER and not name.startswith(RESERVED_PREFIXES):
             headers.append((name.encode("utf-8", "replace").decode(), readable(field)))
-    if exchange:
-        headers.append(("amqp.exchange", exchange.encode("utf-8", "surrogateescape")))
-        headers.append(("amqp.routing-key", routing_key.encode("utf-8", "surrogateescape")))
+    headers += _address_entries(exchange, routing_key)
     for name, value in decoded.items():
         if name not in ("headers", "delivery_mode"):
-            headers.append((f"amqp.{name.replace('_', '-')}", str(value).encode("utf-8", "surrogateescape")))
+            headers.append((f"amqp.{name.replace('_', '-')}", _utf8(str(value))))
     if ttl_ms >= 0:
         headers.append((TTL_HEADER, str(ttl_ms).encode()))
-    headers.append((AMQP_HEADER, encode_short_string(exchange) + encode_short_string(routing_key) + properties))
+    raw = encode_short_string(exchange) + encode_short_string(routing_key) + properties
+    headers.append((RAW_HEADER, b2a_base64(raw, newline=False)))
     return encode_headers(headers)
 
 
+def _address_entries(exchange: str, routing_key: str) -> list[tuple[str, bytes | None]]:
+    return [("amqp.exchange", _utf8(exchange)), ("amqp.routing-key", _utf8(routing_key))] if exchange else []
+
+
+def _utf8(text: str) -> bytes:
+    """For readers: what is no UTF-8 is replaced, the raw header has it exactly."""
+    encoded = text.encode("utf-8", "surrogateescape")
+    return encoded if text.isascii() else encoded.decode("utf-8", "replace").encode()
+
+
 def encode_address(exchange: str, routing_key: str) -> tuple[bytes, int, bytes]:
-    """What `seal` makes of an address: entries of the block, how many, and the beginning of the last one's content."""
-    names: list[tuple[str, bytes | None]] = []
-    if exchange:
-        names.append(("amqp.exchange", exchange.encode("utf-8", "surrogateescape")))
-        names.append(("amqp.routing-key", routing_key.encode("utf-8", "surrogateescape")))
+    """What `seal` makes of an address: entries of the block, how many, and the beginning of the raw content."""
+    names = _address_entries(exchange, routing_key)
     return encode_headers(names)[1:], len(names), encode_short_string(exchange) + encode_short_string(routing_key)
 
 
@@ -93,12 +104,12 @@ class Envelopes:
 
     def _open(self, message: Message) -> Envelope:
         block = message.headers
-        if _MARK not in block:
+        if _MARK not in block and _OLD_MARK not in block:
             return self._foreign(message)
         try:
             envelope = self._read(block)
         except (AmqpError, IndexError, UnicodeDecodeError):
-            return self._foreign(message)  # Somebody else has put an `amqp` header there.
+            return self._foreign(message)  # Somebody else has put such a header there.
         if len(block) <= CACHED_BYTES_MAX:
             if len(self._opened) >= CACHED_MAX:
                 self._opened.clear()
@@ -106,7 +117,7 @@ class Envelopes:
         return envelope
 
     def _read(self, block: bytes) -> Envelope:
-        content = find_header(block, b"amqp")
+        content = raw_envelope(block)
         if content is None:
             raise IndexError
         key_at = 1 + content[0]
@@ -127,7 +138,7 @@ class Envelopes:
         """Of a record: sent to the queue by its name, with its key and time among the headers."""
         headers: Table = {}
         for name, value in decode_headers(message.headers):
-            if len(name.encode()) > 255 or name == AMQP_HEADER or name.startswith("mainstem-"):
+            if len(name.encode()) > 255 or name in (RAW_HEADER, OLD_HEADER) or name.startswith("mainstem-"):
                 continue
             headers[name] = Field("void", None) if value is None else Field("longstr", value)
         if message.key is not None:
@@ -178,7 +189,7 @@ class Envelopes:
             for header in decode_headers(message.headers)
             if header[0] not in (TTL_HEADER, "amqp.expiration", "amqp.exchange", "amqp.routing-key")
         ]
-        stored = dict(block).get(AMQP_HEADER)
+        stored = raw_envelope(message.headers)
         if stored is None:
             return encode_headers(block)
         key_at = 1 + stored[0]
@@ -188,12 +199,23 @@ class Envelopes:
         if "CC" in properties.get("headers", {}) and routing_key != self.routing_key_of(message):
             del properties["headers"]["CC"]
         content = encode_short_string(exchange) + encode_short_string(routing_key) + encode_properties(properties)
-        kept = [header for header in block if header[0] != AMQP_HEADER]
-        return encode_headers([*kept, (AMQP_HEADER, content)])
+        kept = [header for header in block if header[0] not in (RAW_HEADER, OLD_HEADER)]
+        return encode_headers([*kept, (RAW_HEADER, b2a_base64(content, newline=False))])
 
     def _table(self, message: Message) -> Table:
         headers: Table = decode_properties(self.open(message).properties).get("headers", {})
         return headers
+
+
+def raw_envelope(block: bytes) -> bytes | None:
+    """Exchange, routing key and properties, as they came; None: there is nothing that could be them."""
+    encoded = find_header(block, b"amqp.raw")
+    if encoded is None:
+        return find_header(block, b"amqp")
+    try:
+        return a2b_base64(encoded, strict_mode=True)
+    except BinasciiError:
+        return None
 
 
 def further_keys(headers: Table, name: str) -> list[str]:

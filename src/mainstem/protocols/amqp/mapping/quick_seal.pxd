@@ -16,7 +16,7 @@ cdef class QuickSeal:
     cdef dict _known
 
     @cython.locals(
-        flags="unsigned int", size=Py_ssize_t, at=Py_ssize_t, out=bytearray, count=bytearray, data="unsigned char *",
+        flags="unsigned int", raw=bytes, out=bytearray, count=bytearray, data="unsigned char *",
     )
     cpdef bytes seal(self, bytes entries, Py_ssize_t entry_count, bytes address, bytes properties)
 

@@ -6,6 +6,8 @@ Of many messages each has properties of its own: an id, a time, headers. This is
 
 from __future__ import annotations
 
+from binascii import b2a_base64
+
 from mainstem.protocols.amqp.codec.field_table import DEPTH_MAX, FIXED_SIZES, decode_field
 from mainstem.protocols.amqp.errors import AmqpError
 from mainstem.protocols.amqp.mapping.values import readable
@@ -82,12 +84,10 @@ class QuickSeal:
         flags = u16_at(properties, 0)
         if flags & _UNUSUAL or not self._walk(flags, entries) or self._at != self._end:
             return None
-        size = len(address) + len(properties)
-        self._add(b"amqp", 4, size)
+        raw = b2a_base64(address + properties, newline=False)
+        self._add(b"amqp.raw", 8, len(raw))
         out = self._out
-        at = grow(out, size)
-        data = out
-        put_bytes(data, put_bytes(data, at, address, len(address)), properties, len(properties))
+        out += raw
         count = bytearray(varint_size(self._count))
         data = count
         put_varint(data, 0, self._count)
@@ -219,6 +219,8 @@ class QuickSeal:
         content = self._data[start + 1 : self._at]
         if flag == _REPLY_TO and content.startswith(_DIRECT_REPLY):
             return False
+        if not content.isascii():
+            content = content.decode("utf-8", "replace").encode()  # for readers; the raw header has it exactly
         self._put(_NAMES[number], content)
         return True
 

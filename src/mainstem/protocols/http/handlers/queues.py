@@ -23,7 +23,7 @@ from mainstem.protocols.http.mapping.contents import Bytes, Content, encode_cont
 from mainstem.protocols.http.mapping.documents import NoQuery
 from mainstem.protocols.http.mapping.queue_documents import (
     INTERNAL_PREFIX,
-    OPAQUE_HEADER,
+    OPAQUE_HEADERS,
     Count,
     LaneDocument,
     MessageChange,
@@ -217,7 +217,7 @@ class QueueHandlers:
     def _edited(self, message: Message, changes: dict[str, Content]) -> bytes:
         """Its headers with these changes, for those who read records and for those who read messages."""
         headers = dict(decode_headers(message.headers))
-        if changes and OPAQUE_HEADER in headers and self._broker.dialect is not None:
+        if changes and not OPAQUE_HEADERS.isdisjoint(headers) and self._broker.dialect is not None:
             opened = self._broker.dialect.open(message)
             plain = {
                 name: value for name, value in opened.properties.get("headers", {}).items() if not _is_of_deaths(name)

@@ -17,7 +17,7 @@ from mainstem.protocols.http.mapping.documents import PAGE_ITEMS_DEFAULT, After,
 OFFSETS_MAX = 10_000
 Offset = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Lane = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
-OPAQUE_HEADER = "amqp"
+OPAQUE_HEADERS = frozenset({"amqp", "amqp.raw"})
 """What AMQP gives back exactly as it came; shown readably besides."""
 INTERNAL_PREFIX = "mainstem-"
 """Headers of ours, shown as facts."""
@@ -305,7 +305,7 @@ def _describe_origin(origin: Origin) -> OriginDocument:
 
 
 def _is_internal(name: str) -> bool:
-    return name == OPAQUE_HEADER or name.startswith(INTERNAL_PREFIX)
+    return name in OPAQUE_HEADERS or name.startswith(INTERNAL_PREFIX)
 
 
 def describe_redrive(redrive: Redrive) -> RedriveDocument:
