@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import msgspec
 
 from mainstem.broker.queues.outbox import Put
 from mainstem.coordination.queue.deaths import (
@@ -29,11 +31,13 @@ from mainstem.coordination.queue.header_block import decode_headers
 from mainstem.coordination.queue.message import Message
 from mainstem.coordination.routes.errors import UnknownExchange
 from mainstem.wire.record_batch import encode_headers
+from mainstem.wire.record_batch.encoding import varint_bytes
 
 if TYPE_CHECKING:
     from mainstem.broker.queues.queue import Queue
     from mainstem.broker.queues.queues import Queues
     from mainstem.broker.routes import Routes
+    from mainstem.coordination.queue.properties import QueueProperties
 
 __all__ = [
     "DEAD_HEADER",
@@ -51,6 +55,10 @@ __all__ = [
 ]
 
 log = logging.getLogger(__name__)
+
+COURSES_MAX = 1_024
+COURSE_BYTES_MAX = 2_048
+"""Headers that are longer are hardly those of another message, too."""
 
 
 class Envelopes(Protocol):
@@ -73,6 +81,9 @@ class Envelopes(Protocol):
 
     def re_routed(self, message: Message, exchange: str, routing_key: str) -> bytes:
         """Its block of headers, addressed anew; without a time to live."""
+
+    def is_lasting(self, message: Message) -> bool:
+        """Whether all of this is the same for every message of its queue that has the same headers."""
 
 
 class NeutralEnvelopes:
@@ -102,6 +113,10 @@ class NeutralEnvelopes:
         """The record's, as they are."""
         return encode_headers([header for header in decode_headers(message.headers) if header[0] != TTL_HEADER])
 
+    def is_lasting(self, message: Message) -> bool:
+        """It is."""
+        return True
+
 
 def _text(content: bytes | None) -> object:
     if content is None:
@@ -112,6 +127,24 @@ def _text(content: bytes | None) -> object:
         return content
 
 
+class _Course(NamedTuple):
+    """Where the messages of a queue that have the same headers go when they die, and what their letters have in common."""
+
+    routes: int
+    """Their generation: it holds until they change."""
+    rules: QueueProperties
+    targets: tuple[Queue, ...]
+    death: Death
+    """Without its time."""
+    deaths: list[Death]
+    """Those before."""
+    entries: bytes
+    """Of the block of headers; without the facts that each letter has of its own."""
+    entry_count: int
+    has_origin: bool
+    priority: int
+
+
 class DeadLettering:
     """Gives up messages of all queues."""
 
@@ -120,35 +153,74 @@ class DeadLettering:
         self._routes = routes
         self.envelopes: Envelopes = NeutralEnvelopes()
         """How messages were addressed; the adapter that knows sets it."""
+        self._courses: dict[tuple[Queue, Reason, bytes], _Course] = {}
+        self._generation = -1
+        """Of the queues that the courses lead to."""
 
     def letters(self, message: Message, reason: Reason, error: str = "") -> list[Put]:
         """What is to be published in place of this message; nothing where its queue names no target."""
         queue: Queue = message.lane.queue
-        target = queue.rules.dead_letter
-        if target is None:
+        if queue.rules.dead_letter is None:
             return []
+        course = self._course_of(message, reason)
+        if not course.targets:
+            return []
+        now_ms = self._queues.now_ms()
+        added: list[tuple[str, bytes | None]] = []
+        if not course.has_origin:
+            added.append((ORIGIN_HEADER, encode_facts(self._origin(message, reason, error, now_ms))))
+        death = msgspec.structs.replace(course.death, first_ms=now_ms, last_ms=now_ms)
+        added.append((DEAD_HEADER, encode_facts(with_death(course.deaths, death))))
+        count = varint_bytes(course.entry_count + len(added))
+        block = b"".join((count, course.entries, encode_headers(added)[1:]))
+        priority = message.lane.number if queue.properties.priority_max else course.priority
+        return [Put(course.targets, block, message.value, message.key, -1, priority)]
+
+    def _course_of(self, message: Message, reason: Reason) -> _Course:
+        """Messages often have the same headers, as of one publisher: what follows from them is found out once."""
+        queue: Queue = message.lane.queue
+        if self._generation != self._queues.generation:
+            self._generation = self._queues.generation
+            self._courses.clear()
+        name = queue, reason, message.headers
+        routes = self._routes.of(queue.namespace).generation
+        known = self._courses.get(name)
+        if known is not None and known.routes == routes and known.rules is queue.rules:
+            return known
+        course = self._find_course(message, reason, routes)
+        if len(message.headers) <= COURSE_BYTES_MAX and self.envelopes.is_lasting(message):
+            if len(self._courses) >= COURSES_MAX:
+                self._courses.clear()
+            self._courses[name] = course
+        return course
+
+    def _find_course(self, message: Message, reason: Reason, routes: int) -> _Course:
+        queue: Queue = message.lane.queue
+        target = queue.rules.dead_letter
+        assert target is not None
         envelopes = self.envelopes
         routing_key, cc = envelopes.routing_key_of(message), envelopes.cc_of(message)
-        now_ms = self._queues.now_ms()
-        death = Death(
-            queue.name, reason, 1, now_ms, now_ms, envelopes.exchange_of(message), [routing_key, *cc], _ttl(message)
-        )
-        deaths = with_death(deaths_of(message.headers), death)
+        death = Death(queue.name, reason, 1, 0, 0, envelopes.exchange_of(message), [routing_key, *cc], _ttl(message))
+        earlier = deaths_of(message.headers)
         if target.routing_key is not None:
             routing_key, cc = target.routing_key, ()
         names = self._route(queue, target.exchange, [routing_key, *cc], message)
+        deaths = with_death(earlier, death)
         found = [self._queues.find(queue.namespace, name) for name in names if not is_cycle(name, deaths)]
-        targets = [one for one in found if one is not None and not one.is_gone]
-        if not targets:
-            return []
-        block = decode_headers(envelopes.re_routed(message, target.exchange, routing_key))
-        known = {name for name, _ in block}
-        origin = encode_facts(self._origin(message, reason, error, now_ms))
-        block = [header for header in block if header[0] not in (DEAD_HEADER, TTL_HEADER)]
-        if ORIGIN_HEADER not in known:
-            block.append((ORIGIN_HEADER, origin))
-        block.append((DEAD_HEADER, encode_facts(deaths)))
-        return [Put(targets, encode_headers(block), message.value, message.key, -1, priority_of(message, envelopes))]
+        targets = tuple([one for one in found if one is not None and not one.is_gone])
+        block = decode_headers(envelopes.re_routed(message, target.exchange, routing_key)) if targets else []
+        kept = [header for header in block if header[0] not in (DEAD_HEADER, TTL_HEADER)]
+        return _Course(
+            routes,
+            queue.rules,
+            targets,
+            death,
+            earlier,
+            encode_headers(kept)[len(varint_bytes(len(kept))) :],
+            len(kept),
+            any(name == ORIGIN_HEADER for name, _ in kept),
+            priority_of(message, envelopes),
+        )
 
     def _route(self, queue: Queue, exchange: str, keys: Sequence[str], message: Message) -> Sequence[str]:
         def headers() -> Mapping[str, object]:

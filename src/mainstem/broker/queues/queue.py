@@ -29,6 +29,8 @@ WINDOW_MESSAGES_IDLE = 256
 """The same of a queue without consumers."""
 WINDOW_MESSAGES_LOW = 1_024
 """A window with fewer is filled up."""
+EXPIRED_AT_ONCE = 256
+"""Messages that expire in one turn: the first dead letters are on their way while others are still being made."""
 TAKEN, REFUSED, HOLD = 0, 1, 2
 NO_LIMIT = 1 << 62
 
@@ -510,6 +512,9 @@ class Queue:
         for lane in self.lanes:
             ready = lane.ready
             while ready and ready[0].expires_ms and ready[0].expires_ms <= now_ms:
+                if len(self._expired) >= EXPIRED_AT_ONCE:
+                    self._let_go_expired()
+                    return now_ms + 1
                 message = ready.popleft()
                 lane.ready_bytes -= len(message.value)
                 lane.unsettled[message.offset] = message

@@ -1,8 +1,11 @@
 """Messages that are given up: rejected, expired, too many, tried too often."""
 
+import msgspec
+
 from mainstem.broker.queues import (
     HOLD,
     DeadLetterTarget,
+    Message,
     Origin,
     Queue,
     QueueProperties,
@@ -12,6 +15,8 @@ from mainstem.broker.queues import (
     encode_headers,
 )
 from mainstem.broker.queues.dead_lettering import ORIGIN_HEADER
+from mainstem.broker.queues.queue import EXPIRED_AT_ONCE
+from mainstem.broker.routes import Destination, DestinationKind
 from mainstem.coordination.retry_policy import RetryPolicy
 from tests.unit.broker.queues.queue_world import NO_HEADERS, Holder, World
 
@@ -316,6 +321,10 @@ def test_a_lease_ends_unless_it_is_renewed(world: World) -> None:
 
 def origin_of_letter(world: World) -> Origin:
     (letter,) = dead_letters(world).held
+    return origin_in(letter)
+
+
+def origin_in(letter: Message) -> Origin:
     return decode_origin(dict(decode_headers(letter.headers))[ORIGIN_HEADER] or b"")
 
 
@@ -426,3 +435,49 @@ def test_who_waits_for_one_full_queue_does_not_wait_for_another(world: World) ->
         queue.attach(holder)
         world.quiet()
         assert told == expected
+
+
+def test_the_first_dead_letters_do_not_wait_for_the_last(world: World) -> None:
+    declared(world, "dead")
+    queue = declared(world, dead_letter=TO_DEAD, message_ttl_ms=100)
+    queue.attach(Holder(room=0))  # who is there keeps more of it in memory
+    world.put(queue, *(b"%d" % n for n in range(1_000)))
+    world.quiet()
+    world.clock.advance(101)
+    assert queue.look_at_head() > world.queues.now_ms()
+    assert 0 < 1_000 - queue.ready_count <= EXPIRED_AT_ONCE
+    world.pass_time(20)
+    assert queue.ready_count == 0
+    assert dead_letters(world).values() == [b"%d" % n for n in range(1_000)]
+
+
+def test_letters_of_the_same_headers_follow_what_changes(world: World) -> None:
+    """What was found out for the first of them holds until a route, a queue or a rule changes."""
+    router = world.broker.routes.of("default")
+    declared(world, "dead")
+    declared(world, "other")
+    queue, holder = declared(world, dead_letter=DeadLetterTarget("amq.fanout", None)), Holder()
+    queue.attach(holder)
+
+    def die() -> dict[str, int]:
+        world.put(queue, b"1", b"2")
+        world.quiet()
+        world.queues.reject(holder.let_go())
+        world.quiet()
+        found = [world.queues.find("default", name) for name in ("dead", "other")]
+        return {one.name: one.ready_count for one in found if one is not None}
+
+    assert die() == {"dead": 0, "other": 0}
+    world.do(router.bind("amq.fanout", Destination(DestinationKind.QUEUE, "dead"), "", {}, durable=True))
+    assert die() == {"dead": 2, "other": 0}
+    world.do(router.bind("amq.fanout", Destination(DestinationKind.QUEUE, "other"), "", {}, durable=True))
+    assert die() == {"dead": 4, "other": 2}
+    queue.set_rules(msgspec.structs.replace(queue.rules, dead_letter=DeadLetterTarget("", "other")))
+    assert die() == {"dead": 4, "other": 4}
+    (other,) = [one for one in world.queues.all("default") if one.name == "other"]
+    world.do(world.queues.delete(other))
+    assert die() == {"dead": 4}
+    declared(world, "other")
+    assert die() == {"dead": 4, "other": 2}
+    origins = {origin_in(letter).offset for letter in dead_letters(world).held}
+    assert origins == {2, 3, 4, 5}, "each has its own"

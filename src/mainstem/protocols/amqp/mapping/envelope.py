@@ -202,6 +202,10 @@ class Envelopes:
         kept = [header for header in block if header[0] not in (RAW_HEADER, OLD_HEADER)]
         return encode_headers([*kept, (RAW_HEADER, b2a_base64(content, newline=False))])
 
+    def is_lasting(self, message: Message) -> bool:
+        """Whether all of this is the same for every message of its queue that has the same headers."""
+        return self.open(message).is_lasting
+
     def _table(self, message: Message) -> Table:
         headers: Table = decode_properties(self.open(message).properties).get("headers", {})
         return headers
