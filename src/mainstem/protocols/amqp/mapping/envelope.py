@@ -217,7 +217,7 @@ def raw_envelope(block: bytes) -> bytes | None:
     if encoded is None:
         return find_header(block, b"amqp")
     try:
-        return a2b_base64(encoded, strict_mode=True)
+        return a2b_base64(encoded)
     except BinasciiError:
         return None
 
