@@ -130,6 +130,8 @@ class History:
         targets = [log.id for log in world.model.logs.values() if not log.compacted]
         if plain and targets and rng.random() < 0.15:
             refers = [Refer(rng.choice(targets), rng.choice(plain)) for _ in range(rng.randint(1, 2))]
+        elif plain and rng.random() < temper.fan_out_share:
+            refers = [Refer(log, place) for place in plain for log in targets if log != appends[place].log]
         # Near the limit an engine may count what it adds itself; `_spoil` goes far beyond it.
         while sum(len(batch.data) for batch in appends) > temper.settings.commit_bytes_max // 2:
             appends.pop()

@@ -30,6 +30,7 @@ class Temper(NamedTuple):
     transactional: bool
     invalid_share: float
     state_share: float
+    fan_out_share: float
     actions: int
     steps_max: int
     tight: bool
@@ -126,6 +127,7 @@ def mixed_temper(rng: Random) -> Temper:
         transactional=rng.random() < 0.5,
         invalid_share=rng.choice((0.0, 0.1, 0.3)),
         state_share=rng.choice((0.0, 0.2, 0.6)),
+        fan_out_share=rng.choice((0.0, 0.1, 0.7)),
         actions=rng.choice((40, 80, 120)),
         steps_max=rng.choice((0, 3, 12)),
         tight=tight,
@@ -167,6 +169,7 @@ def recycling_temper(rng: Random) -> Temper:
         transactional=False,
         invalid_share=0.0,
         state_share=0.0,
+        fan_out_share=0.0,
         actions=3,
         steps_max=0,
         tight=False,

@@ -68,6 +68,38 @@ async def test_fan_out_to_many_logs(engine):
             assert await engine.read_all(log) == expected, (stage, log)
 
 
+async def test_fan_out_to_logs_with_other_offsets(engine):
+    """Read in every way, from wherever the engine has it, also when half of the logs are gone."""
+    logs = range(2, 30)
+    await engine.create(1, *logs)
+    for log in logs:
+        await engine.append(log, *[batch(b"own of %d" % log) for _ in range(log % 5)])
+    sent = []
+    for n in range(200):
+        sent.append(bytes(keyed((b"k%d" % n, b"%d" % n * 30), (None, b"second"), time=NOW + n)))
+        await engine.commit_one(
+            Commit(appends=[Append(1, bytearray(sent[-1]))], refers=[Refer(log, 0) for log in logs])
+        )
+    for log in (3, 4, 9):
+        await engine.trim(log, log % 5 + 2 * log)
+    gone = set()
+    async for stage in engine.stages():
+        for log in {1, 2, 3, 4, 9, 17, 28} - gone:
+            own = 0 if log == 1 else log % 5
+            first = log if log in (3, 4, 9) else 0
+            for hint in ReadHint:
+                found = await engine.read_all(log, offset=own + 2 * first, max_bytes=3000, hint=hint)
+                assert [as_sent(part) for part in found] == [as_sent(part) for part in sent[first:]], (stage, log)
+                assert bases_of(found) == [own + 2 * n for n in range(first, 200)], (stage, log)
+            at = await engine.offset_at(log, TimeAfter(NOW + 150))
+            assert (at.offset, at.timestamp_ms) == (own + 300, NOW + 150), (stage, log)
+            assert (await engine.offset_at(log, KeyAfter(b"k77"))).offset == own + 154, (stage, log)
+            assert bases_of((await engine.read(log, own + 201, 1)).batches)[0] == own + 200, (stage, log)
+        if stage == "settled":
+            gone = {1, *range(10, 24)}
+            await engine.alter([DeleteLog(log) for log in sorted(gone)])
+
+
 async def test_own_batches_and_references_in_turn(engine):
     await engine.create(1, 2)
     expected = []

@@ -1,7 +1,8 @@
 # C types for batch_packer.py.
 cimport cython
 from cpython cimport array as columns
-from mainstem.wire.native cimport append_small, number_at, small_number_at
+from mainstem.wire.native cimport append_small, number_at, put_i64, small_number_at
+from mainstem.storage.local.shared_entries cimport LogEntries
 
 cdef extern from *:
     """
@@ -39,6 +40,9 @@ cdef inline void ask_for_batch(
 cdef inline void copy_from(content, long long position, Py_ssize_t size, bytearray block, Py_ssize_t at) noexcept:
     memcpy(<char *>block + at, start_of(content) + position, size)
 
+cdef inline void put_base(bytearray block, Py_ssize_t at, long long base) noexcept:
+    put_i64(<unsigned char *><char *>block, at, base)
+
 @cython.locals(index=Py_ssize_t, known=columns.array)
 cpdef dict indices_by_log(columns.array logs)
 
@@ -58,5 +62,18 @@ cdef class BatchPacker:
         count=Py_ssize_t, at=Py_ssize_t, index=Py_ssize_t, base="long long", position="long long", size=Py_ssize_t, time="long long",
     )
     cpdef take(self, file, columns.array indices)
+
+    @cython.locals(
+        counts=columns.array, times=columns.array, positions=columns.array, sizes=columns.array, total=Py_ssize_t, at=Py_ssize_t,
+        index=Py_ssize_t, base="long long", position="long long", size=Py_ssize_t, is_foreign=bint,
+    )
+    cpdef take_entries(self, file, LogEntries entries, Py_ssize_t begin, Py_ssize_t stop, Py_ssize_t first_unit)
+
+    cdef _add(
+        self, content, long long position, Py_ssize_t size, long long base, unsigned int count, long long time, bint is_foreign
+    )
+
+    @cython.locals(placed=bytearray)
+    cdef _add_large(self, batch, long long base, long long time, bint is_foreign)
 
     cpdef long long flush(self) except -1

@@ -12,7 +12,7 @@ try:
 except ImportError:
     from mainstem.compiled import Uncompiled as cython  # noqa: N813
 if not cython.compiled:
-    from mainstem.wire.bytes_at import append_small, number_at, small_number_at
+    from mainstem.wire.bytes_at import append_small, number_at, put_i64, small_number_at
 
     # C function of batch_packer.pxd
     ask_for_batch: Any = None
@@ -21,10 +21,12 @@ if not cython.compiled:
         """A piece of the content to a place in the block."""
         block[at : at + size] = content[position : position + size]
 
+    put_base = put_i64
 
 if TYPE_CHECKING:
     from mainstem.storage.local.run_series import RunSeries
     from mainstem.storage.local.sealed_file import SealedFile
+    from mainstem.storage.local.shared_entries import LogEntries
 
 
 class OffsetsOverlap(Exception):
@@ -82,26 +84,53 @@ class BatchPacker:
             index = small_number_at(indices, at)
             base, position, size = number_at(bases, index), number_at(positions, index), small_number_at(sizes, index)
             assert position + size <= total
-            if base < self._next:
-                raise OffsetsOverlap
-            if self._filled + size > self._block_bytes:
-                self.flush()
-            self._next = base + small_number_at(counts, index)
-            time = number_at(times, index)
-            if size > self._block_bytes:
-                # A block of its own, from where it lies.
-                batch = content[position : position + size]
-                self._series.add_block(base, self._next, time, batch, crc32c(batch), 1)
-                continue
-            if not self._filled:
-                self._first, self._time = base, time
-            elif time > self._time:
-                self._time = time
-            if self._filled + size > len(self._block):
-                self._block += bytes(self._filled + size)
-            copy_from(content, position, size, self._block, self._filled)
-            self._filled += size
-            self._batches += 1
+            self._add(content, position, size, base, small_number_at(counts, index), number_at(times, index), False)
+
+    def take_entries(self, file: SealedFile, entries: LogEntries, begin: int, stop: int, first_unit: int) -> None:
+        """A stretch of a log's entries in a file comes next, references too. Raises OffsetsOverlap."""
+        counts, times, positions, sizes = file.counts, file.times, file.positions, file.sizes
+        content = file.content
+        total = len(content)
+        for at in range(begin, stop):
+            index = small_number_at(entries.units, at) - first_unit
+            position, size = number_at(positions, index), small_number_at(sizes, index)
+            assert position + size <= total
+            base, is_foreign = number_at(entries.firsts, at), small_number_at(entries.foreign, at) != 0
+            self._add(
+                content, position, size, base, small_number_at(counts, index), number_at(times, index), is_foreign
+            )
+
+    def _add(
+        self, content: memoryview, position: int, size: int, base: int, count: int, time: int, is_foreign: bool
+    ) -> None:
+        """One batch; a foreign one carries the base offset of another log."""
+        if base < self._next:
+            raise OffsetsOverlap
+        if self._filled + size > self._block_bytes:
+            self.flush()
+        self._next = base + count
+        if size > self._block_bytes:
+            self._add_large(content[position : position + size], base, time, is_foreign)
+            return
+        if not self._filled:
+            self._first, self._time = base, time
+        elif time > self._time:
+            self._time = time
+        if self._filled + size > len(self._block):
+            self._block += bytes(self._filled + size)
+        copy_from(content, position, size, self._block, self._filled)
+        if is_foreign:
+            put_base(self._block, self._filled, base)
+        self._filled += size
+        self._batches += 1
+
+    def _add_large(self, batch: memoryview, base: int, time: int, is_foreign: bool) -> None:
+        """A block of its own, from where it lies unless it must be changed."""
+        if is_foreign:
+            placed = bytearray(batch)
+            put_base(placed, 0, base)
+            batch = memoryview(placed)
+        self._series.add_block(base, self._next, time, batch, crc32c(batch), 1)
 
     def flush(self) -> int:
         """Hand over what is there; answers where the log goes on."""

@@ -25,6 +25,7 @@ from mainstem.storage.local.merge_job import (
     decode_outcome,
     encode_job,
 )
+from mainstem.storage.local.needed_blocks import NeededBlocks
 from mainstem.storage.local.run_file import RunIndex
 from mainstem.storage.local.stored_file import RunFile, WalFile, run_name
 from mainstem.storage.local.tail import place_of
@@ -38,6 +39,7 @@ FileChanges: TypeAlias = list[tuple[bytes, bytes | None]]
 
 LOGS_PER_TURN = 500
 SLOTS_PER_TURN = 5_000
+SHARING_SLOTS_PER_TURN = 500
 STATE_RUNS_MAX = 8
 TIER_MAX = 2
 RUN_IDS_PER_JOB = 4096
@@ -251,6 +253,8 @@ class Merges:
         return worst if worst is not None and _dead_share(worst) > limit else None
 
     def _dead_bytes(self, run: RunFile) -> Steps[int]:
+        if run.index.is_shared:
+            return (yield from self._dead_shared_bytes(run))
         index, visible = run.index, self._engine.ledger.visible
         dead = 0
         for slot, log in enumerate(index.logs):
@@ -266,6 +270,18 @@ class Merges:
             if slot % SLOTS_PER_TURN == SLOTS_PER_TURN - 1:
                 yield turn(self._engine.runtime)
         return dead
+
+    def _dead_shared_bytes(self, run: RunFile) -> Steps[int]:
+        """A block that several logs share is dead when none of them needs it."""
+        index, visible = run.index, self._engine.ledger.visible
+        needed = NeededBlocks(index)
+        for slot, log in enumerate(index.logs):
+            state = visible.get(log)
+            if state is not None and state.visible_start < index.nexts[slot]:
+                needed.add(index.block_for(slot, state.visible_start), index.blocks(slot).stop)
+            if slot % SHARING_SLOTS_PER_TURN == SHARING_SLOTS_PER_TURN - 1:
+                yield turn(self._engine.runtime)
+        return run.bytes - needed.bytes
 
     def rewrite(self, run: RunFile, report: MaintainReport) -> Steps[bool]:
         """Free a run of what is dead in it, or remove it when nothing else is."""

@@ -24,7 +24,7 @@ from mainstem.storage.local.file_set import FileSet, Stretch
 from mainstem.storage.local.key_index import key_hash
 from mainstem.storage.local.read_buffers import ReadBuffers
 from mainstem.storage.local.reads_ahead import READS_AHEAD, Content, Reading, ReadsAhead
-from mainstem.storage.local.run_blocks import read_blocks
+from mainstem.storage.local.run_blocks import UNPLACED, place_batches, read_blocks
 from mainstem.storage.local.settings import EngineSettings
 from mainstem.storage.local.stored_batches import ANY_BASE, bad_batch
 from mainstem.storage.local.stored_file import RunFile
@@ -359,10 +359,26 @@ def _read_blocks(view: memoryview, first: Stretch, last: Stretch, log: int) -> N
     assert last.blocks is not None
     index = run.index
     positions, sizes, crcs = index.block_positions, index.block_sizes, index.block_crcs
-    bad = read_blocks(run.file, view, positions, sizes, crcs, first.blocks.start, last.blocks.stop)
+    blocks = range(first.blocks.start, last.blocks.stop)
+    bad = read_blocks(run.file, view, positions, sizes, crcs, blocks.start, blocks.stop)
     if bad >= 0:
         position = run.index.block_positions[bad]
         raise CorruptData(run.file.path, position, "block checksum does not match", (log,))
+    if index.foreign_blocks(blocks.start, blocks.stop):
+        _place_foreign(view, run, blocks, log)
+
+
+def _place_foreign(view: memoryview, run: RunFile, blocks: range, log: int) -> None:
+    """Write the log's own offsets into those of the blocks that hold another log's."""
+    index = run.index
+    at = 0
+    for block in blocks:
+        size = index.block_sizes[block]
+        if index.block_foreign[block]:
+            next_ = place_batches(view[at : at + size], index.block_firsts[block])
+            if next_ != index.block_nexts[block]:
+                raise CorruptData(run.file.path, index.block_positions[block], UNPLACED, (log,))
+        at += size
 
 
 def _single_batches(buffers: Iterable[Buffer]) -> Iterator[Buffer]:

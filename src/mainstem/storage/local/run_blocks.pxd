@@ -1,5 +1,6 @@
 # C types for run_blocks.py.
 cimport cython
+from mainstem.wire.native cimport i32_at, put_i64
 from mainstem.wire.checksum cimport bad_piece, find_bad_piece, has_crc32c
 
 cdef extern from *:
@@ -72,3 +73,19 @@ cdef inline Py_ssize_t read_pieces(
     return bad
 
 cpdef Py_ssize_t read_blocks(file, view, positions, sizes, crcs, Py_ssize_t first, Py_ssize_t stop) except? -1
+
+cdef inline long long place_all(unsigned char[::1] block, long long first) except? -1:
+    cdef Py_ssize_t at = 0, size = len(block)
+    cdef long long length
+    cdef unsigned char *data = &block[0]
+    with nogil:
+        while at < size:
+            length = 12 + <long long>i32_at(data, at + 8) if size - at >= 61 else 0
+            if length < 61 or length > size - at:
+                return -1
+            put_i64(data, at, first)
+            first += <long long>i32_at(data, at + 23) + 1
+            at += length
+    return first
+
+cpdef long long place_batches(block, long long first) except? -1

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from array import array
 from typing import Any
 
 from mainstem.storage.disk import DiskFile, LocalFile
 from mainstem.wire.checksum import crc32c
+from mainstem.wire.record_batch import HEADER_BYTES
 
 try:
     import cython
@@ -15,8 +17,15 @@ except ImportError:
 if not cython.compiled:
     from mainstem.wire.bytes_at import bad_piece, has_crc32c
 
-    # C function of run_blocks.pxd
+    # C functions of run_blocks.pxd
     read_pieces: Any = None
+    place_all: Any = None
+
+UNPLACED = "shared block does not hold as many offsets as the index says"
+"""What is wrong where `place_batches` answers another offset than the index."""
+_START = struct.Struct(">qi11xi")
+"""Base offset, length and last offset delta of a batch."""
+_BASE = struct.Struct(">q")
 
 
 def neighbours_end(positions: array[int], sizes: array[int], first: int, stop: int, bytes_max: int) -> int:
@@ -74,3 +83,22 @@ def read_blocks(
         at += len(piece)
         first = end
     return -1
+
+
+def place_batches(block: memoryview | bytearray, first: int) -> int:
+    """Give the batches of a block base offsets without a gap, from `first` on; answers the offset after them.
+
+    That is what makes a shared block one of the log that reads it. Answers -1 if the block does not consist of batches.
+    """
+    if cython.compiled and len(block):
+        return place_all(block, first)  # type: ignore[no-any-return]
+    at = 0
+    size = len(block)
+    while at < size:
+        _, length, delta = _START.unpack_from(block, at) if size - at >= HEADER_BYTES else (0, 0, 0)
+        if not HEADER_BYTES <= length + 12 <= size - at:
+            return -1
+        _BASE.pack_into(block, at, first)
+        first += delta + 1
+        at += length + 12
+    return first

@@ -27,6 +27,8 @@ from mainstem.wire.checksum import crc32c
 
 RUN_MAGIC = b"MSRN"
 RUN_VERSION = 1
+SHARING_VERSION = 2
+"""Of a footer in which several logs may point to one block, and which says of each block whose offsets it holds."""
 TRAILER_MAGIC = b"MSRNFOOT"
 FOOTER_ALIGNMENT = 8
 
@@ -38,6 +40,7 @@ TRAILER_BYTES = _TRAILER.size
 
 LOG_TYPES = "QqqQqI"
 BLOCK_TYPES = "qqqQIII"
+SHARING_BLOCK_TYPES = BLOCK_TYPES + "B"
 KEY_TYPES = "QQII"
 
 
@@ -60,15 +63,16 @@ def encode_run_header(facts: RunFacts) -> bytes:
 def encode_footer(
     logs: Sequence[Sequence[int]], blocks: Sequence[Sequence[int]], key_tables: Sequence[Sequence[int]]
 ) -> bytes:
-    """Counts and columns; each argument is the columns of its kind, in the order of its TYPES."""
+    """Counts and columns; each argument is the columns of its kind, in the order of its TYPES (of blocks: either of the two)."""
+    block_types = BLOCK_TYPES if len(blocks) == len(BLOCK_TYPES) else SHARING_BLOCK_TYPES
     parts = [_COUNTS.pack(len(logs[0]), len(blocks[0]), len(key_tables[0]), 0)]
-    for types, columns in ((LOG_TYPES, logs), (BLOCK_TYPES, blocks), (KEY_TYPES, key_tables)):
+    for types, columns in ((LOG_TYPES, logs), (block_types, blocks), (KEY_TYPES, key_tables)):
         parts += [column_bytes(typecode, column) for typecode, column in zip(types, columns, strict=True)]
     return b"".join(parts)
 
 
-def encode_trailer(facts: RunFacts, footer: bytes, position: int) -> bytes:
-    """The last bytes of a run whose footer lies at `position`."""
+def encode_trailer(facts: RunFacts, footer: bytes, position: int, version: int = RUN_VERSION) -> bytes:
+    """The last bytes of a run whose footer lies at `position` and is of this version."""
     bare = _TRAILER.pack(
         position,
         len(footer),
@@ -77,7 +81,7 @@ def encode_trailer(facts: RunFacts, footer: bytes, position: int) -> bytes:
         facts.retention_class,
         facts.tier,
         facts.created_ms,
-        RUN_VERSION,
+        version,
         0,
         TRAILER_MAGIC,
     )[:_TRAILER_CRC_AT]
@@ -90,12 +94,17 @@ class RunIndex:
     Per log, ascending: `logs`, `firsts`, `nexts`, `bytes`, `times`, `block_starts`. [first, next) is what the run covers of the
     log; key compaction can leave less in it, or no block at all. Per block: `block_firsts`, `block_nexts`, `block_times`,
     `block_positions`, `block_sizes`, `block_crcs`, `block_batches`.
+
+    Where the run `is_shared`, blocks of several logs may have the same position, and `block_foreign` is 1 for a block that holds
+    base offsets of other logs: its batches follow each other without a gap from the block's first offset on, and a reader writes
+    that into them (`run_blocks.place_batches`). Two blocks are the same bytes, or have none in common.
     """
 
     __slots__ = (
         "block_batches",
         "block_crcs",
         "block_firsts",
+        "block_foreign",
         "block_nexts",
         "block_positions",
         "block_sizes",
@@ -105,6 +114,7 @@ class RunIndex:
         "created_ms",
         "firsts",
         "id",
+        "is_shared",
         "key_crcs",
         "key_entries",
         "key_logs",
@@ -129,7 +139,9 @@ class RunIndex:
             self.block_sizes,
             self.block_crcs,
             self.block_batches,
-        ) = blocks
+        ) = blocks[: len(BLOCK_TYPES)]
+        self.is_shared = len(blocks) > len(BLOCK_TYPES)
+        self.block_foreign = blocks[-1] if self.is_shared else array("B")
         self.key_logs, self.key_positions, self.key_entries, self.key_crcs = key_tables
 
     @classmethod
@@ -139,7 +151,9 @@ class RunIndex:
         at = size - TRAILER_BYTES
         if at < SECTOR_BYTES + _COUNTS.size:
             raise CorruptData(file.path, 0, "too short for a run")
-        facts, position, footer_bytes, footer_crc = _decode_trailer(file.read(TRAILER_BYTES, at), file.path, at)
+        facts, version, position, footer_bytes, footer_crc = _decode_trailer(
+            file.read(TRAILER_BYTES, at), file.path, at
+        )
         if position < SECTOR_BYTES or position % FOOTER_ALIGNMENT or position + footer_bytes != at:
             raise CorruptData(file.path, at, "run trailer does not fit the file")
         footer = file.read(footer_bytes, position)
@@ -150,7 +164,8 @@ class RunIndex:
         log_count, block_count, key_count, _ = _COUNTS.unpack_from(view)
         try:
             logs, end = read_columns(LOG_TYPES, log_count, view, _COUNTS.size)
-            blocks, end = read_columns(BLOCK_TYPES, block_count, view, end)
+            block_types = BLOCK_TYPES if version == RUN_VERSION else SHARING_BLOCK_TYPES
+            blocks, end = read_columns(block_types, block_count, view, end)
             key_tables, end = read_columns(KEY_TYPES, key_count, view, end)
         except BadFrame as error:
             raise CorruptData(file.path, position, "run footer is shorter than its columns") from error
@@ -175,6 +190,10 @@ class RunIndex:
         blocks = self.blocks(slot)
         return bisect_right(self.block_nexts, offset, blocks.start, blocks.stop)
 
+    def foreign_blocks(self, first: int, stop: int) -> bool:
+        """Whether any of these blocks holds the base offsets of another log."""
+        return self.is_shared and any(self.block_foreign[first:stop])
+
     def is_key_indexed(self, log: int) -> bool:
         """Whether `key_lookup` knows the keys of this log; without that, a reader must look through the blocks."""
         at = bisect_left(self.key_logs, log)
@@ -189,7 +208,7 @@ class RunIndex:
         return found
 
 
-def _decode_trailer(data: bytes, path: str, at: int) -> tuple[RunFacts, int, int, int]:
+def _decode_trailer(data: bytes, path: str, at: int) -> tuple[RunFacts, int, int, int, int]:
     if len(data) != TRAILER_BYTES:
         raise CorruptData(path, at, "file ends within the run trailer")
     position, footer_bytes, footer_crc, run_id, retention_class, tier, created_ms, version, crc, magic = (
@@ -197,9 +216,11 @@ def _decode_trailer(data: bytes, path: str, at: int) -> tuple[RunFacts, int, int
     )
     if magic != TRAILER_MAGIC or crc32c(data[:_TRAILER_CRC_AT]) != crc:
         raise CorruptData(path, at, "no valid run trailer")
-    if version != RUN_VERSION:
-        raise UnsupportedFormat(f"{path} has version {version} of the run format; this program knows {RUN_VERSION}")
-    return RunFacts(run_id, retention_class, tier, created_ms), position, footer_bytes, footer_crc
+    if version not in (RUN_VERSION, SHARING_VERSION):
+        raise UnsupportedFormat(
+            f"{path} has version {version} of the run format; this program knows {RUN_VERSION} and {SHARING_VERSION}"
+        )
+    return RunFacts(run_id, retention_class, tier, created_ms), version, position, footer_bytes, footer_crc
 
 
 def _check_first_sector(file: DiskFile, facts: RunFacts) -> None:

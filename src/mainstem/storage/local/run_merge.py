@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
 
@@ -10,6 +11,7 @@ from mainstem.storage.disk import Disk
 from mainstem.storage.local.compaction import LogCompaction
 from mainstem.storage.local.merge_job import MergeJob, MergeOutcome
 from mainstem.storage.local.run_series import BlockPacker, RunSeries
+from mainstem.storage.local.run_sharing import RunSharing
 from mainstem.storage.local.run_source import Piece, RunSource
 
 
@@ -21,10 +23,14 @@ def merge_runs(disk: Disk, job: MergeJob) -> MergeOutcome:
     try:
         for run_input in job.runs:
             sources.append(RunSource(disk, run_input))  # one by one: those opened are closed when one fails
-        logs = set().union(*(source.index.logs for source in sources)).difference(job.deleted)
-        classes = job.classes
-        for log in sorted(logs, key=lambda log: (classes.get(log, 0), log)):
-            removed += _merge_log(sources, log, job, series)
+        by_class: defaultdict[int, list[int]] = defaultdict(list)
+        for log in set().union(*(source.index.logs for source in sources)).difference(job.deleted):
+            by_class[job.classes.get(log, 0)].append(log)
+        is_shared = any(source.index.is_shared for source in sources)
+        for _, logs in sorted(by_class.items()):
+            sharing = RunSharing(sources, job, logs) if is_shared else None
+            for log in sorted(logs):
+                removed += _merge_log(sources, log, job, series, sharing)
         return MergeOutcome(runs=series.complete(), records_removed=removed)
     except BaseException:
         series.discard()
@@ -34,7 +40,7 @@ def merge_runs(disk: Disk, job: MergeJob) -> MergeOutcome:
             source.close()
 
 
-def _merge_log(sources: list[RunSource], log: int, job: MergeJob, series: RunSeries) -> int:
+def _merge_log(sources: list[RunSource], log: int, job: MergeJob, series: RunSeries, sharing: RunSharing | None) -> int:
     """Copy what is alive of a log from all inputs; answers how many records compaction removed."""
     start = job.starts.get(log, 0)
     parts: list[tuple[int, int, RunSource, int]] = []
@@ -47,11 +53,15 @@ def _merge_log(sources: list[RunSource], log: int, job: MergeJob, series: RunSer
     parts.sort(key=lambda part: part[:2])
     series.begin_log(job.classes.get(log, 0), log, max(parts[0][0], start))
     packer = BlockPacker(series, job.block_bytes)
-    pieces = partial(_pieces, parts, start, log)
     rule = job.compact.get(log)
-    compaction = LogCompaction(rule, job.now_ms, pieces) if rule is not None else None
-    for piece in pieces() if compaction is None else compaction.pieces():
-        packer.add(*piece)
+    compaction: LogCompaction | None = None
+    if sharing is not None and log in sharing.logs:
+        sharing.write(log, series, packer)
+    else:
+        pieces = partial(_pieces, parts, start, log)
+        compaction = LogCompaction(rule, job.now_ms, pieces) if rule is not None else None
+        for piece in pieces() if compaction is None else compaction.pieces():
+            packer.add(*piece)
     packer.flush()
     series.end_log(max(source.index.nexts[slot] for _, _, source, slot in parts))
     return 0 if compaction is None else compaction.removed

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from mainstem.model.errors import InvalidBatch
 from mainstem.storage.contract import Buffer
@@ -12,8 +13,17 @@ from mainstem.storage.local.key_index import TABLE_ENTRIES_MAX, KeyTableBuilder
 from mainstem.storage.local.merge_job import MergeJob, RunOutput
 from mainstem.storage.local.run_file import RunFacts
 from mainstem.storage.local.run_writer import AdoptedRun, RunWriter
+from mainstem.storage.local.sharing import SharedBlock
 from mainstem.wire.checksum import crc32c
 from mainstem.wire.record_batch import CONTROL, batches_in, decode_keys, read_header
+
+
+class SharedContent(NamedTuple):
+    """What a shared block consists of."""
+
+    data: Buffer
+    time: int
+    batches: int
 
 
 class RunSeries:
@@ -41,21 +51,40 @@ class RunSeries:
 
     def add_block(self, first: int, next_: int, time: int, data: Buffer, crc: int, batches: int) -> None:
         """The next block of the log; when the run is full, it begins the next one."""
-        writer = self._writer
-        assert writer is not None
-        if writer.bytes + len(data) > self._job.run_bytes_max and not writer.is_empty:
-            covered = self.end_log(0)
-            retention_class = writer.facts.retention_class
-            self.finish_run()
-            self.begin_log(retention_class, self._log, covered)
-            writer = self._writer
-            assert writer is not None
+        writer = self._make_room(len(data))
         writer.add_block(first, next_, time, data, crc, batches)
         if self._keys is not None:
             collect_keys(self._keys, data)
             if len(self._keys) >= TABLE_ENTRIES_MAX:
                 writer.add_key_table(self._keys)
                 self._keys = KeyTableBuilder()
+
+    def add_shared(
+        self, first: int, next_: int, block: SharedBlock, load: Callable[[], SharedContent], *, is_foreign: bool
+    ) -> None:
+        """The next block of the log is one that others have too; its content is loaded if this run does not hold it yet."""
+        assert self._keys is None, "the offsets in a key table are those in the block"
+        writer = self._writer
+        assert writer is not None
+        if block.run != writer.facts.id:
+            data, block.time, block.batches = load()
+            block.size, block.crc = len(data), crc32c(data)
+            writer = self._make_room(block.size)
+            block.run, block.position = writer.facts.id, writer.add_bytes(data)
+        writer.add_shared(first, next_, block, is_foreign=is_foreign)
+
+    def _make_room(self, size: int) -> RunWriter:
+        """The run that takes so many bytes more: another one when this one is full."""
+        writer = self._writer
+        assert writer is not None
+        if writer.bytes + size > self._job.run_bytes_max and not writer.is_empty:
+            covered = self.end_log(0)
+            retention_class = writer.facts.retention_class
+            self.finish_run()
+            self.begin_log(retention_class, self._log, covered)
+            writer = self._writer
+            assert writer is not None
+        return writer
 
     def end_log(self, next_: int) -> int:
         """The log is covered up to `next_`, at least to the end of its last block; answers which."""

@@ -9,6 +9,7 @@ from mainstem.model.errors import CorruptData, InvalidBatch
 from mainstem.storage.contract import Buffer
 from mainstem.storage.disk import Disk
 from mainstem.storage.local.merge_job import RunInput
+from mainstem.storage.local.run_blocks import UNPLACED, place_batches
 from mainstem.storage.local.run_file import RunIndex
 from mainstem.wire.checksum import crc32c
 from mainstem.wire.record_batch import batches_in, read_header
@@ -50,25 +51,27 @@ class RunSource:
         index = self.index
         log = index.logs[slot]
         for block in range(index.block_for(slot, start), index.blocks(slot).stop):
-            data = self._read_block(block, log)
-            first = index.block_firsts[block]
-            if first < start:
-                yield self._cut(data, start, log, index.block_positions[block])
-            else:
-                yield Piece(
-                    first,
-                    index.block_nexts[block],
-                    index.block_times[block],
-                    data,
-                    index.block_crcs[block],
-                    index.block_batches[block],
-                )
+            yield self.piece(block, start, log)
+
+    def piece(self, block: int, start: int, log: int) -> Piece:
+        """One block that reaches `start`, with the offsets of its log. Raises CorruptData."""
+        index = self.index
+        data = self.read_block(block, log)
+        first = index.block_firsts[block]
+        crc: int | None = index.block_crcs[block]
+        if index.is_shared and index.block_foreign[block]:
+            data = self._place(data, block, log)
+            crc = None
+        if first < start:
+            return self._cut(data, start, log, index.block_positions[block])
+        return Piece(first, index.block_nexts[block], index.block_times[block], data, crc, index.block_batches[block])
 
     def close(self) -> None:
         """Give the descriptor back."""
         self._file.close()
 
-    def _read_block(self, block: int, log: int) -> memoryview:
+    def read_block(self, block: int, log: int) -> memoryview:
+        """The bytes of a block as they are stored. Raises CorruptData."""
         index = self.index
         position, size = index.block_positions[block], index.block_sizes[block]
         at = position - self._chunk_at
@@ -79,6 +82,12 @@ class RunSource:
         if len(data) != size or crc32c(data) != index.block_crcs[block]:
             raise CorruptData(self.path, position, "block checksum does not match", (log,))
         return data
+
+    def _place(self, data: memoryview, block: int, log: int) -> memoryview:
+        placed = bytearray(data)
+        if place_batches(placed, self.index.block_firsts[block]) != self.index.block_nexts[block]:
+            raise CorruptData(self.path, self.index.block_positions[block], UNPLACED, (log,))
+        return memoryview(placed)
 
     def _read_chunk(self, block: int) -> None:
         # Blocks that follow in the file too are read along. In an adopted run only few do: the batches of a log are scattered.

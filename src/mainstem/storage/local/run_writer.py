@@ -19,11 +19,15 @@ from mainstem.storage.local.run_file import (
     FOOTER_ALIGNMENT,
     KEY_TYPES,
     LOG_TYPES,
+    RUN_VERSION,
+    SHARING_BLOCK_TYPES,
+    SHARING_VERSION,
     RunFacts,
     encode_footer,
     encode_run_header,
     encode_trailer,
 )
+from mainstem.storage.local.sharing import SharedBlock
 from mainstem.storage.local.stored_file import run_name
 
 WRITE_BYTES = 1 << 20
@@ -35,13 +39,15 @@ SYNC_STRIDE_BYTES = 8 << 20
 class FooterColumns:
     """The index of a run in the making. Logs ascend, and so do the blocks of one."""
 
-    __slots__ = ("_blocks", "_key_tables", "_logs", "_next")
+    __slots__ = ("_blocks", "_key_tables", "_logs", "_next", "is_shared")
 
     def __init__(self) -> None:
         self._logs: list[array[int]] = [array(typecode) for typecode in LOG_TYPES]
-        self._blocks: list[array[int]] = [array(typecode) for typecode in BLOCK_TYPES]
+        self._blocks: list[array[int]] = [array(typecode) for typecode in SHARING_BLOCK_TYPES]
         self._key_tables: list[array[int]] = [array(typecode) for typecode in KEY_TYPES]
         self._next = 0
+        self.is_shared = False
+        """Whether several logs may point to one block."""
 
     def begin_log(self, log: int, first: int) -> None:
         """What follows is of this log; the run covers it from `first` on, or from its first block where that is lower."""
@@ -54,10 +60,30 @@ class FooterColumns:
         times.append(-1)
         starts.append(len(self._blocks[0]))
 
-    def add_block(self, first: int, next_: int, time: int, position: int, size: int, crc: int, batches: int) -> None:
+    def add_block(
+        self,
+        first: int,
+        next_: int,
+        time: int,
+        position: int,
+        size: int,
+        crc: int,
+        batches: int,
+        *,
+        is_foreign: bool = False,
+    ) -> None:
         """The next block of the log begun last."""
         _, firsts, nexts, sizes, times, starts = self._logs
-        block_firsts, block_nexts, block_times, block_positions, block_sizes, block_crcs, block_batches = self._blocks
+        (
+            block_firsts,
+            block_nexts,
+            block_times,
+            block_positions,
+            block_sizes,
+            block_crcs,
+            block_batches,
+            block_foreign,
+        ) = self._blocks
         if starts[-1] == len(block_firsts):
             firsts[-1] = min(firsts[-1], first)
         else:
@@ -72,6 +98,7 @@ class FooterColumns:
         block_sizes.append(size)
         block_crcs.append(crc)
         block_batches.append(batches)
+        block_foreign.append(is_foreign)
 
     def end_log(self, next_: int) -> int:
         """The run covers the log up to `next_`, or to the end of its last block where that is higher; answers which."""
@@ -86,7 +113,13 @@ class FooterColumns:
 
     def encode(self) -> bytes:
         """As it is stored."""
-        return encode_footer(self._logs, self._blocks, self._key_tables)
+        blocks = self._blocks if self.is_shared else self._blocks[: len(BLOCK_TYPES)]
+        return encode_footer(self._logs, blocks, self._key_tables)
+
+    @property
+    def version(self) -> int:
+        """Of the footer."""
+        return SHARING_VERSION if self.is_shared else RUN_VERSION
 
     @property
     def block_count(self) -> int:
@@ -134,6 +167,20 @@ class RunWriter:
         self._columns.add_block(first, next_, time, self.bytes, len(data), crc, batches)
         self._append(data)
 
+    def add_bytes(self, data: Buffer) -> int:
+        """Bytes of a shared block, which belongs to no log by itself; answers where they lie."""
+        position = self.bytes
+        self._append(data)
+        return position
+
+    def add_shared(self, first: int, next_: int, block: SharedBlock, *, is_foreign: bool) -> None:
+        """The next block of the log begun last is one that is in this run already."""
+        assert block.run == self.facts.id
+        self._columns.is_shared = True
+        self._columns.add_block(
+            first, next_, block.time, block.position, block.size, block.crc, block.batches, is_foreign=is_foreign
+        )
+
     def end_log(self, next_: int) -> int:
         """The log is covered up to `next_`; answers how far it is in fact."""
         return self._columns.end_log(next_)
@@ -151,7 +198,7 @@ class RunWriter:
         if padding:
             self._append(bytes(padding))
         footer = self._columns.encode()
-        trailer = encode_trailer(self.facts, footer, self.bytes)
+        trailer = encode_trailer(self.facts, footer, self.bytes, self._columns.version)
         self._append(footer)
         self._append(trailer)
         self._flush()

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from itertools import accumulate, chain
 from operator import itemgetter
-from typing import NamedTuple
 
 from mainstem.model.errors import CorruptData
 from mainstem.storage.disk import Disk
@@ -25,40 +24,40 @@ from mainstem.storage.local.frame import (
 from mainstem.storage.local.group import BadGroup, decode_group
 from mainstem.storage.local.group_heads import read_heads
 from mainstem.storage.local.merge_job import WalInput
+from mainstem.storage.local.shared_entries import LogEntries, find_sources, take_batches
 from mainstem.storage.producers import RECENT_BATCHES_MAX, Producer
 from mainstem.wire.checksum import crc32c, joined_crc32c
-from mainstem.wire.record_batch import CRC_AT, CRC_FROM, PRODUCER_ID_AT, place_batch
+from mainstem.wire.record_batch import CRC_AT, CRC_FROM, PRODUCER_ID_AT
 
 _producer_id = struct.Struct(">q")
 _producer_fields = struct.Struct(">qhi")
+
+_NOTHING = array("I")
 
 Producers = dict[tuple[int, int], Producer]
 """By log and producer id."""
 
 
-class Reference(NamedTuple):
-    """A REF entry: a batch of another log that shall lie in this one too."""
-
-    base: int
-    next: int
-    time: int
-    source: int
-    """Index of that batch."""
-
-
 class SealedFile:
-    """Columns over all batches of the file; `by_log` holds the indices of the live ones, in the order of the file."""
+    """Columns over all batches of the file; `by_log` holds the indices of the live ones, in the order of the file.
+
+    `references` holds the same of the REF entries, over columns of their own, but for dead ones too if the log has any live one:
+    to share blocks with other logs it must be cut where they are.
+    """
 
     __slots__ = (
         "_flags",
         "_group_times",
         "_logs",
+        "_ref_logs",
         "bases",
         "by_log",
         "content",
         "counts",
         "input",
         "positions",
+        "ref_bases",
+        "ref_sources",
         "references",
         "sizes",
         "state",
@@ -77,7 +76,11 @@ class SealedFile:
         self._flags: array[int] = array("B")
         self._group_times: array[int] = array("q")
         self.by_log: dict[int, array[int]] = {}
-        self.references: defaultdict[int, list[Reference]] = defaultdict(list)
+        self._ref_logs: array[int] = array("Q")
+        self.ref_bases: array[int] = array("q")
+        self.ref_sources: array[int] = array("I")
+        """Which batch each reference names."""
+        self.references: dict[int, array[int]] = {}
         self.state: list[StateItem] = []
 
     def take_data(self, head: DataHead, position: int, time_ms: int) -> None:
@@ -94,38 +97,46 @@ class SealedFile:
 
     def take_references(self, head: RefHead, data: DataHead, position: int) -> None:
         """The references of the group whose batches were taken last. Raises CorruptData when one of them leads nowhere."""
-        first = len(self._logs) - len(data.logs)
-        facts = zip(data.sizes, data.counts, data.crcs, strict=True)
-        batches = {
-            key: (index, *fact)
-            for index, (key, fact) in enumerate(zip(zip(data.logs, data.bases, strict=True), facts, strict=True), first)
-        }
-        for log, base, time, source, source_base, *fact in zip(*head, strict=True):
-            index, *expected = batches.get((source, source_base), (-1,))
-            if fact != expected:
-                what = f"reference leads to offset {source_base} of log {source}, which is not what it must be"
-                raise CorruptData(self.input.path, position, what, (log,))
-            self.references[log].append(Reference(base, base + self.counts[index], time, index))
+        bad = find_sources(data, head, len(self._logs) - len(data.logs), self.ref_sources)
+        if bad >= 0:
+            source, base = head.sources[bad], head.source_bases[bad]
+            what = f"reference leads to offset {base} of log {source}, which is not what it must be"
+            raise CorruptData(self.input.path, position, what, (head.logs[bad],))
+        self._ref_logs.extend(head.logs)
+        self.ref_bases.extend(head.bases)
 
     def sort(self, deleted: Collection[int], starts: Mapping[int, int]) -> None:
-        """Find the batches of each log, without the dead ones."""
-        by_log = indices_by_log(self._logs)
+        """Find the batches and references of each log, without those of logs that need none."""
+        by_log, references = indices_by_log(self._logs), indices_by_log(self._ref_logs)
         bases, counts = self.bases, self.counts
         for log in deleted:
             by_log.pop(log, None)
-            self.references.pop(log, None)
+            references.pop(log, None)
         for log in by_log.keys() & starts.keys():
             alive = reaching(by_log[log], bases, counts, starts[log])
             if alive:
                 by_log[log] = alive
             else:
                 del by_log[log]
-        for log in self.references.keys() & starts.keys():
-            start = starts[log]
-            self.references[log] = [reference for reference in self.references[log] if reference.next > start]
-            if not self.references[log]:
-                del self.references[log]
-        self.by_log = by_log
+        for log in references.keys() & starts.keys():
+            last = references[log][-1]
+            if self.ref_bases[last] + counts[self.ref_sources[last]] <= starts[log]:
+                del references[log]
+        self.by_log, self.references = by_log, references
+
+    def sharing_logs(self) -> set[int]:
+        """Logs whose batches others may have too: those that refer, and those they refer to."""
+        if not self.references:
+            return set()
+        logs = self._logs
+        return self.references.keys() | {logs[index] for index in set(self.ref_sources)}
+
+    def take_entries(self, log: int, first_unit: int, entries: LogEntries) -> None:
+        """Append what a log has in this file. Raises CorruptData."""
+        own, refs = self.by_log.get(log, _NOTHING), self.references.get(log, _NOTHING)
+        sizes, counts, bases = self.sizes, self.counts, self.bases
+        if not take_batches(entries, bases, counts, sizes, own, refs, self.ref_bases, self.ref_sources, first_unit):
+            raise CorruptData(self.input.path, 0, "offsets overlap", (log,))
 
     def batch(self, index: int) -> memoryview:
         """The bytes of a batch."""
@@ -140,12 +151,6 @@ class SealedFile:
             head = self.content[position : position + CRC_FROM]
             crc = joined_crc32c(crc32c(head, crc), int.from_bytes(head[CRC_AT:], "big"), self.sizes[index] - CRC_FROM)
         return crc
-
-    def resolve(self, reference: Reference) -> bytearray:
-        """The batch behind a reference, at its place in the referring log."""
-        batch = bytearray(self.batch(reference.source))
-        place_batch(batch, 0, reference.base, 0)
-        return batch
 
     def live_sizes(self) -> list[int]:
         """Sizes of all live batches."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mainstem.storage.disk import DiskFile
+from mainstem.storage.local.needed_blocks import stored_bytes
 from mainstem.storage.local.run_file import RunIndex
 
 WAL_SUFFIX = ".wal"
@@ -77,7 +78,8 @@ class RunFile(StoredFile):
         self.index = index
         self.directory = directory
         self.adopted = adopted
-        self.bytes = sum(index.bytes)
+        self.bytes = stored_bytes(index)
+        """Of its blocks; one that several logs share counts once."""
         self.ages = ages
         """First and last group of the write-ahead log from which it came."""
         self.dead_bytes = 0

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from mainstem.model.errors import CorruptData
-from mainstem.storage.contract import Buffer
 from mainstem.storage.disk import Disk
-from mainstem.storage.local.batch_packer import BatchPacker, OffsetsOverlap
 from mainstem.storage.local.key_index import TABLE_ENTRIES_MAX, KeyTableBuilder
 from mainstem.storage.local.merge_job import MergeJob, MergeOutcome, WalInput
-from mainstem.storage.local.run_series import BlockPacker, RunSeries, collect_keys
+from mainstem.storage.local.run_series import RunSeries, collect_keys
 from mainstem.storage.local.run_writer import AdoptedRun
-from mainstem.storage.local.sealed_file import Producers, Reference, SealedFile, read_sealed_file, read_sealed_heads
+from mainstem.storage.local.sealed_file import Producers, SealedFile, read_sealed_file, read_sealed_heads
 from mainstem.storage.local.state_fold import FIRST_GROUP, StateFold
 from mainstem.storage.local.state_run import write_state_run
+from mainstem.storage.local.wal_segment import WalSegment
 
 LARGE_BATCH_BYTES = 1 << 16
 """A batch of this size is read as well from where it is: sorting it would copy much and gain nothing."""
@@ -150,52 +149,9 @@ def _check_ascending(path: str, log: int, bases: Sequence[int], nexts: Sequence[
 
 def _write_segment(files: list[SealedFile], job: MergeJob, series: RunSeries) -> None:
     """Write the live batches of consecutive files, sorted."""
-    logs = {log for file in files for log in file.by_log}
-    referring = {log for file in files for log in file.references}
-    classes = job.classes
-    packer = BatchPacker(series, job.block_bytes)
-    for log in sorted(logs | referring, key=lambda log: (classes.get(log, 0), log)):
-        if log in referring:
-            _write_referring_log(files, log, job, series)
-        else:
-            _write_log(files, log, job, series, packer)
+    by_class: defaultdict[int, list[int]] = defaultdict(list)
+    for log in {log for file in files for logs in (file.by_log, file.references) for log in logs}:
+        by_class[job.classes.get(log, 0)].append(log)
+    for retention_class, logs in sorted(by_class.items()):
+        WalSegment(files, job, retention_class, sorted(logs)).write(series)
     series.finish_run()
-
-
-def _write_log(files: list[SealedFile], log: int, job: MergeJob, series: RunSeries, packer: BatchPacker) -> None:
-    """The common case."""
-    parts = [(file, file.by_log[log]) for file in files if log in file.by_log]
-    first, indices = parts[0]
-    series.begin_log(job.classes.get(log, 0), log, first.bases[indices[0]])
-    packer.begin_log()
-    for file, indices in parts:
-        try:
-            packer.take(file, indices)
-        except OffsetsOverlap:
-            raise CorruptData(file.input.path, 0, "offsets overlap", (log,)) from None
-    series.end_log(packer.flush())
-
-
-def _write_referring_log(files: list[SealedFile], log: int, job: MergeJob, series: RunSeries) -> None:
-    """A log with references among its batches: each is copied when its turn comes, because together they may be huge."""
-    entries: list[tuple[int, SealedFile, int | Reference]] = []
-    for file in files:
-        entries += [(file.bases[index], file, index) for index in file.by_log.get(log, ())]
-        entries += [(reference.base, file, reference) for reference in file.references.get(log, ())]
-    entries.sort(key=lambda entry: entry[0])
-    series.begin_log(job.classes.get(log, 0), log, entries[0][0])
-    packer = BlockPacker(series, job.block_bytes)
-    covered = 0
-    for base, file, entry in entries:
-        if isinstance(entry, Reference):
-            next_, time = entry.next, entry.time
-            data: Buffer = file.resolve(entry)
-        else:
-            next_, time = base + file.counts[entry], file.times[entry]
-            data = file.batch(entry)
-        if base < covered:
-            raise CorruptData(file.input.path, 0, "offsets overlap", (log,))
-        covered = next_
-        packer.add(base, next_, time, data, None, 1)
-    packer.flush()
-    series.end_log(covered)

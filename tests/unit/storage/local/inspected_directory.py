@@ -27,6 +27,8 @@ from mainstem.wire.record_batch import Record, decode_records, encode_batch, enc
 from tests.unit.storage.local.wal_builder import UnsyncedDisk
 
 PLAIN, REFERRING, INDEXED, COMPACTED, LARGE, TRANSACTIONAL, DELETED = range(1, 8)
+FAN_OUT = range(8, 13)
+"""Logs that share their batches; the last of them begins with one of its own."""
 LARGE_BYTES = 70_000
 PRODUCER = 77
 DISK_MARKS_OFF = {"disk_high_mark": 1.0, "disk_hard_mark": 1.0, "disk_reserve_bytes": 0}
@@ -82,6 +84,8 @@ class InspectedDirectory:
             compacted = encode_batch([(0, time_ms, b"same", b"number %d" % number, ())])
             appends = [(PLAIN, plain), (REFERRING, packed), (INDEXED, indexed), (COMPACTED, compacted)]
             await self.commit(appends, [(REFERRING, 0)] if number % 4 == 0 else [], key if number % 10 == 0 else b"")
+            fan_out = encode_batch([(i, time_ms + i, key, b"for all %d" % number, ()) for i in range(2)])
+            await self.commit([(FAN_OUT[0], fan_out)], [(log, 0) for log in FAN_OUT[1:]])
         sequence = rounds.start
         produced = [(i, 1_700_000_000_000, b"p", b"in a transaction", ()) for i in range(2)]
         batch = encode_batch(
@@ -111,8 +115,9 @@ class InspectedDirectory:
                 INDEXED: LogConfig(key_index=True, retention_ms=10**15),
                 COMPACTED: LogConfig(compact=True),
             }
-            await self._engine.alter([CreateLog(log, configs.get(log, LogConfig())) for log in range(1, 8)])
+            await self._engine.alter([CreateLog(log, configs.get(log, LogConfig())) for log in range(1, FAN_OUT.stop)])
             await self.commit([(DELETED, encode_batch([(0, 1, b"gone", b"gone", ())]))])
+            await self.commit([(FAN_OUT[-1], encode_batch([(0, 1, b"own", b"own", ())]))])
             await self.write(range(60))
             await self.write_large()
             await self.write(range(1, 61))

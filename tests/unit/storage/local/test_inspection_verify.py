@@ -18,14 +18,14 @@ from mainstem.storage.local.frame import FILE_MAGIC, SECTOR_BYTES, FileHeader, d
 from mainstem.storage.local.inspection.checked import Checked
 from mainstem.storage.local.inspection.finding import Finding
 from mainstem.storage.local.inspection.presence import broker_process
-from mainstem.storage.local.inspection.survey import Survey
+from mainstem.storage.local.inspection.survey import LiveRun, Survey
 from mainstem.storage.local.inspection.verification import verify
 from mainstem.storage.local.inspection.wal_scan import WalScan
 from mainstem.storage.local.recovery import Recovery
-from mainstem.storage.local.run_file import TRAILER_BYTES
+from mainstem.storage.local.run_file import TRAILER_BYTES, RunIndex
 from mainstem.testing.disk import SimulatedDisk
 from tests.simulation.node import Node, groups_in
-from tests.unit.storage.local.inspected_directory import LARGE, InspectedDirectory
+from tests.unit.storage.local.inspected_directory import FAN_OUT, LARGE, InspectedDirectory
 
 FLIPS_PER_FILE = 12
 WAL = "data/wal/0000000000000001.wal"
@@ -60,6 +60,14 @@ def troubles_in(directory: InspectedDirectory) -> list[Finding]:
 
 def survey_of(directory: InspectedDirectory) -> Survey:
     return Survey(ReadOnlyDisk(), Directories(directory.settings)).run()
+
+
+def index_of(run: LiveRun) -> RunIndex:
+    file = ReadOnlyDisk().open(run.path, writable=False)
+    try:
+        return RunIndex.load(file)
+    finally:
+        file.close()
 
 
 @contextlib.contextmanager
@@ -102,11 +110,24 @@ def test_a_whole_directory_is_clean_and_stays_as_it_is(directory: InspectedDirec
     }
 
 
+def test_damage_to_a_shared_block_names_all_its_logs_at_once(directory: InspectedDirectory) -> None:
+    run = next(run for run in survey_of(directory).runs if index_of(run).is_shared)
+    index = index_of(run)
+    block = index.blocks(index.find(FAN_OUT[1])).start
+    assert list(index.block_positions).count(index.block_positions[block]) == len(FAN_OUT)
+    path = Path(run.path)
+    with changed(path, flipped(path, index.block_positions[block] + 70)):
+        (found,) = troubles_in(directory)
+    assert set(found.logs) == set(FAN_OUT)
+
+
 def test_it_has_something_of_every_kind(directory: InspectedDirectory) -> None:
     survey = survey_of(directory)
     adopted = [run for run in survey.runs if run.entry.adopted is not None]
     assert adopted
     assert len(survey.runs) > len(adopted)
+    shared = [index for index in map(index_of, survey.runs) if index.is_shared]
+    assert any(any(index.block_foreign) for index in shared)
     assert survey.wal
     assert survey.state_runs
     assert survey.spares
@@ -130,7 +151,8 @@ def test_a_flip_in_a_run_is_found(directory: InspectedDirectory) -> None:
             assert {finding.file for finding in found} == {run.path}, position
             assert found[0].position <= position or position < SECTOR_BYTES, (found, position)
             if SECTOR_BYTES <= position < footer and not adopted and "key table" not in found[0].what:
-                assert len(found[0].logs) == 1
+                assert len(found) == 1
+                assert len(found[0].logs) == 1 or found[0].logs == tuple(FAN_OUT)
                 assert position - found[0].position < 4096 or found[0].logs == (LARGE,)
 
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainstem.storage.disk import LocalDisk
-from mainstem.storage.local.run_blocks import bad_block, neighbours_end, read_blocks
+from mainstem.storage.local.run_blocks import bad_block, neighbours_end, place_batches, read_blocks
+from mainstem.wire.record_batch import batches_in, encode_batch, read_header
 
 # Runs of equal sizes are what the compiled check takes three at a time.
 SIZES = st.lists(st.tuples(st.integers(0, 70), st.integers(1, 5)), min_size=1, max_size=6).map(
@@ -156,3 +157,47 @@ def test_a_disk_that_fails_is_an_error_and_not_damage(path):
     view = memoryview(bytearray(100))
     with pytest.raises(OSError, match=r"Bad file descriptor|could not be read"):
         read_blocks(opened, view, scattered.positions, scattered.sizes, scattered.crcs, 0, 1)
+
+
+# Blocks that hold other logs' offsets
+
+
+def foreign_block(counts: list[int]) -> bytearray:
+    """Batches with offsets of other logs, in no order."""
+    block = bytearray()
+    for number, count in enumerate(counts):
+        batch = encode_batch([(i, 5, None, b"v", ()) for i in range(count)])
+        batch[:8] = (number * 7919 % 1000).to_bytes(8, "big")
+        block += batch
+    return block
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=8), st.integers(0, 1 << 62))
+def test_batches_are_placed_one_behind_the_other(counts, first):
+    block = foreign_block(counts)
+    before = bytes(block)
+    assert place_batches(memoryview(block), first) == first + sum(counts)
+    places = [at for at, _ in batches_in(block)]
+    assert [read_header(block, at).base_offset for at in places] == [
+        first + sum(counts[:n]) for n in range(len(counts))
+    ]
+    for at in places:
+        block[at : at + 8] = before[at : at + 8]
+    assert block == before, "nothing else has changed"
+
+
+def test_an_empty_block_has_no_offsets():
+    assert place_batches(bytearray(), 5) == 5
+
+
+@pytest.mark.parametrize("length", [-1, 0, 48, 1 << 30, -(1 << 31), (1 << 31) - 1])
+def test_what_is_not_a_batch_is_not_placed(length):
+    block = foreign_block([1, 1])
+    (_, _), (at, _) = batches_in(block)
+    block[at + 8 : at + 12] = length.to_bytes(4, "big", signed=True)
+    assert place_batches(block, 0) == -1
+
+
+@pytest.mark.parametrize("size", [1, 20, 60, 61])
+def test_a_block_that_ends_within_a_batch_is_not_placed(size):
+    assert place_batches(foreign_block([1])[:size], 0) == -1

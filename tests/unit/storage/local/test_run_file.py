@@ -107,10 +107,10 @@ def test_newer_version_is_refused_by_name() -> None:
     disk, path = written()
     content = bytearray(disk.content(path))
     at = len(content) - TRAILER_BYTES
-    struct.pack_into("<H", content, at + 44, 2)
+    struct.pack_into("<H", content, at + 44, 3)
     struct.pack_into("<I", content, at + 52, crc32c(content[at : at + 52]))
     disk.replace(path, bytes(content))
-    with pytest.raises(UnsupportedFormat, match="version 2"):
+    with pytest.raises(UnsupportedFormat, match="version 3"):
         RunIndex.load(disk.open(path))
 
 

@@ -37,6 +37,7 @@ from mainstem.storage.local.merge_job import (
     decode_outcome,
     encode_job,
 )
+from mainstem.storage.local.run_blocks import place_batches
 from mainstem.storage.local.run_file import RunIndex
 from mainstem.wire.record_batch import batches_in, encode_batch, encode_marker, place_batch, read_header
 
@@ -234,7 +235,10 @@ def check_log(index: RunIndex, slot: int, data: bytes) -> list[bytes]:
         position = index.block_positions[block]
         content = data[position : position + index.block_sizes[block]]
         assert crc32c(content) == index.block_crcs[block]
-        parts = [content[at : at + count] for at, count in batches_in(content)]
+        if index.is_shared and index.block_foreign[block]:
+            content = bytearray(content)
+            assert place_batches(content, index.block_firsts[block]) == index.block_nexts[block]
+        parts = [bytes(content[at : at + count]) for at, count in batches_in(content)]
         headers = [read_header(part) for part in parts]
         assert index.block_firsts[block] == headers[0].base_offset >= covered
         assert index.block_nexts[block] == headers[-1].next_offset

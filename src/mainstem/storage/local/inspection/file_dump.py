@@ -38,6 +38,7 @@ from mainstem.storage.local.inspection.rows import (
 )
 from mainstem.storage.local.inspection.selection import Selection
 from mainstem.storage.local.inspection.wal_scan import WalScan
+from mainstem.storage.local.run_blocks import UNPLACED, place_batches
 from mainstem.storage.local.run_file import RunIndex
 from mainstem.storage.local.state_run import read_state_run
 from mainstem.wire.checksum import crc32c
@@ -145,6 +146,7 @@ class FileDump:
             "logs": len(index.logs),
             "blocks": len(index.block_firsts),
             "key_tables": len(index.key_logs),
+            "shared": index.is_shared,
         }
         yield FileRow(file.path, "run", file.size(), facts)
         log = self._selection.log
@@ -165,6 +167,7 @@ class FileDump:
 
     def _block_rows(self, file: DiskFile, index: RunIndex, log: int, block: int) -> Iterator[AnyRow]:
         position, size = index.block_positions[block], index.block_sizes[block]
+        is_foreign = index.foreign_blocks(block, block + 1)
         yield BlockRow(
             log,
             index.block_firsts[block],
@@ -174,10 +177,14 @@ class FileDump:
             size,
             index.block_batches[block],
             index.block_crcs[block],
+            foreign=is_foreign,
         )
-        data = memoryview(file.read(size, position))
+        data = memoryview(bytearray(file.read(size, position)))
         if crc32c(data) != index.block_crcs[block]:
             yield TroubleRow(file.path, position, "block checksum does not match", (log,))
+            return
+        if is_foreign and place_batches(data, index.block_firsts[block]) != index.block_nexts[block]:
+            yield TroubleRow(file.path, position, UNPLACED, (log,))
             return
         try:
             for at, length in batches_in(data):

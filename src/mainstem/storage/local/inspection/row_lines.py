@@ -59,7 +59,8 @@ def _describe(row: AnyRow) -> str:  # noqa: C901 - a table, one case per kind
             return f"{covers}, {row.blocks} blocks, {row.bytes} bytes, newest {write_time(row.newest_ms)}"
         case BlockRow():
             covers = f"block at {row.position}: offsets {row.first} to {row.next - 1}, {row.batches} batches"
-            return f"{covers}, {row.bytes} bytes, newest {write_time(row.newest_ms)}, crc {row.crc:08x}"
+            shared = ", offsets of another log" if row.foreign else ""
+            return f"{covers}, {row.bytes} bytes, newest {write_time(row.newest_ms)}, crc {row.crc:08x}{shared}"
         case BatchRow():
             return _describe_batch(row)
         case RecordRow():

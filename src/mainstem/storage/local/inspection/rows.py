@@ -66,6 +66,8 @@ class BlockRow(Row, frozen=True, tag="block"):
     bytes: int
     batches: int
     crc: int
+    foreign: bool = False
+    """Whether the batches are stored with the offsets of another log; they are shown with those of this one."""
 
 
 class BatchRow(Row, frozen=True, tag="batch"):

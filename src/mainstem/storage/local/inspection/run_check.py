@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from mainstem.model.errors import CorruptData, InvalidBatch, UnsupportedFormat
 from mainstem.storage.disk import Disk, DiskFile
@@ -14,9 +16,26 @@ from mainstem.storage.local.inspection.node_state import NodeState
 from mainstem.storage.local.inspection.survey import LiveRun
 from mainstem.storage.local.inspection.wal_scan import WalScan
 from mainstem.storage.local.key_index import table_bytes
+from mainstem.storage.local.needed_blocks import stored_bytes
 from mainstem.storage.local.run_file import TRAILER_BYTES, RunIndex
 from mainstem.wire.checksum import crc32c
 from mainstem.wire.record_batch import BatchHeader, batches_in, check_stored_batch
+
+
+class StoredBlock(NamedTuple):
+    """What the batches of a block are, as they are stored."""
+
+    first: int
+    next: int
+    offsets: int
+    """How many they stand for."""
+    newest: int
+    batches: int
+    overlap: tuple[int, int] | None
+    """The last offset of a batch and the first of the one after it, if that is not above it."""
+    gap: tuple[int, int] | None
+    """The same, where offsets between them are missing."""
+    has_epoch: bool
 
 
 class RunCheck:
@@ -29,6 +48,8 @@ class RunCheck:
         """What state says about it; None when nobody can tell."""
         self._state = state
         self._checked = checked
+        self._stored: dict[int, StoredBlock | None] = {}
+        """Of a run with shared blocks: what was found at a position, None where it was bad."""
         self.index: RunIndex | None = None
         """Once it was read and found good."""
 
@@ -58,7 +79,7 @@ class RunCheck:
     def _check_facts(self, index: RunIndex) -> Iterator[Finding]:
         if self._named is not None:
             run_id, _, entry = self._named
-            facts = (index.id, index.retention_class, index.tier, sum(index.bytes))
+            facts = (index.id, index.retention_class, index.tier, stored_bytes(index))
             expected = (run_id, entry.retention_class, entry.tier, entry.bytes)
             if facts != expected:
                 what = f"(id, class, tier, bytes) are {facts}; state says {expected}"
@@ -67,6 +88,15 @@ class RunCheck:
         starts = [*index.block_starts, len(index.block_firsts)]
         if not ascending or any(a > b for a, b in zip(starts, starts[1:], strict=False)):
             raise CorruptData(self._path, 0, "logs in the run's index are out of order")
+        if index.is_shared:
+            yield from self._check_sharing(index)
+
+    def _check_sharing(self, index: RunIndex) -> Iterator[Finding]:
+        """Blocks are the same bytes or have none in common."""
+        blocks = sorted(set(zip(index.block_positions, index.block_sizes, index.block_crcs, strict=True)))
+        for (position, size, _), (following, _, _) in zip(blocks, blocks[1:], strict=False):
+            if position + size > following:
+                yield damage(self._path, following, f"block overlaps that at {position}")
 
     def _check_log(self, file: DiskFile, index: RunIndex, slot: int) -> Iterator[Finding]:
         log = index.logs[slot]
@@ -89,10 +119,26 @@ class RunCheck:
             yield damage(self._path, 0, "index of the log does not match its blocks", (log,))
 
     def _check_block(self, file: DiskFile, index: RunIndex, block: int, log: int) -> Finding | None:
+        """What is wrong with a block. Bytes that logs share are read once, and what is wrong with them is said once."""
+        position = index.block_positions[block]
+        if position in self._stored:
+            stored = self._stored[position]
+        else:
+            finding, stored = self._read_block(file, index, block)
+            if index.is_shared:
+                self._stored[position] = stored
+            if finding is not None:
+                return finding
+        what = None if stored is None else self._compare(index, block, log, stored)
+        return None if what is None else damage(self._path, position, what, (log,))
+
+    def _read_block(self, file: DiskFile, index: RunIndex, block: int) -> tuple[Finding | None, StoredBlock | None]:
+        """What is wrong with the bytes of a block; if nothing is, what they are."""
         position, size = index.block_positions[block], index.block_sizes[block]
         data = memoryview(file.read(size, position))
         if len(data) != size:
-            return damage(self._path, position, f"{size} bytes must be here, {len(data)} are", (log,))
+            what = f"{size} bytes must be here, {len(data)} are"
+            return damage(self._path, position, what, _logs_of(index, block)), None
         headers: list[BatchHeader] = []
         at = 0
         try:
@@ -100,22 +146,22 @@ class RunCheck:
                 headers.append(check_stored_batch(data[at : at + length]))
         except InvalidBatch as error:
             at = at if not headers else sum(header.size for header in headers)
-            return damage(self._path, position + at, f"not the batch that was stored: {error}", (log,))
+            what = f"not the batch that was stored: {error}"
+            return damage(self._path, position + at, what, _logs_of(index, block)), None
         self._checked.blocks += 1
         self._checked.batches += len(headers)
         if crc32c(data) != index.block_crcs[block]:
-            return damage(self._path, position, "block checksum does not match", (log,))
-        what = self._compare(index, block, log, headers)
-        return None if what is None else damage(self._path, position, what, (log,))
+            return damage(self._path, position, "block checksum does not match", _logs_of(index, block)), None
+        return None, _stored_block(headers)
 
-    def _compare(self, index: RunIndex, block: int, log: int, headers: list[BatchHeader]) -> str | None:
+    def _compare(self, index: RunIndex, block: int, log: int, stored: StoredBlock) -> str | None:
         """What the index says about a block, with what is in it."""
-        facts = (
-            headers[0].base_offset,
-            headers[-1].next_offset,
-            max(header.max_timestamp for header in headers),
-            len(headers),
-        )
+        is_foreign = index.foreign_blocks(block, block + 1)
+        first, next_ = stored.first, stored.next
+        if is_foreign:
+            first = index.block_firsts[block]
+            next_ = first + stored.offsets
+        facts = (first, next_, stored.newest, stored.batches)
         expected = (
             index.block_firsts[block],
             index.block_nexts[block],
@@ -124,13 +170,11 @@ class RunCheck:
         )
         if facts != expected:
             return f"(first, next, newest, batches) of the block are {facts}; the index says {expected}"
-        gaps = self._state.may_have_gaps(log)
-        for earlier, later in zip(headers, headers[1:], strict=False):
-            if later.base_offset < earlier.next_offset or (later.base_offset > earlier.next_offset and not gaps):
-                return f"batch of offset {later.base_offset} follows on offset {earlier.last_offset}"
-        if any(header.leader_epoch for header in headers):
-            return "leader epoch of a batch is not 0"
-        return None
+        if not is_foreign:  # if it is, its reader gives the batches offsets without a gap
+            jump = stored.overlap or (None if self._state.may_have_gaps(log) else stored.gap)
+            if jump is not None:
+                return f"batch of offset {jump[1]} follows on offset {jump[0]}"
+        return "leader epoch of a batch is not 0" if stored.has_epoch else None
 
     def _check_key_table(self, file: DiskFile, index: RunIndex, table: int) -> Iterator[Finding]:
         log, position, entries = index.key_logs[table], index.key_positions[table], index.key_entries[table]
@@ -160,3 +204,30 @@ class RunCheck:
                 return
         _, position, sequence, what, logs = scan.ending
         yield damage(self._path, position, f"{what} (group {sequence})", logs)
+
+
+def _stored_block(headers: list[BatchHeader]) -> StoredBlock:
+    jumps = [
+        (earlier.last_offset, later.base_offset)
+        for earlier, later in zip(headers, headers[1:], strict=False)
+        if later.base_offset != earlier.next_offset
+    ]
+    return StoredBlock(
+        headers[0].base_offset,
+        headers[-1].next_offset,
+        sum(header.last_offset_delta + 1 for header in headers),
+        max(header.max_timestamp for header in headers),
+        len(headers),
+        next((jump for jump in jumps if jump[1] <= jump[0]), None),
+        next((jump for jump in jumps if jump[1] > jump[0]), None),
+        any(header.leader_epoch for header in headers),
+    )
+
+
+def _logs_of(index: RunIndex, block: int) -> tuple[int, ...]:
+    """The logs that have a block."""
+    if not index.is_shared:
+        return (index.logs[bisect_right(index.block_starts, block) - 1],)
+    position = index.block_positions[block]
+    entries = [entry for entry, other in enumerate(index.block_positions) if other == position]
+    return tuple(index.logs[bisect_right(index.block_starts, entry) - 1] for entry in entries)
