@@ -51,7 +51,7 @@ async def _fill(directory: str, gigabytes: float) -> None:
     batch = single_record()
     big = bytes(encode_batch([(0, 1_700_000_000_000, None, os.urandom(256 * KIB), ())]))
     half = int(gigabytes * GIB / 2)
-    async with engine(directory, merging=True, logs=LOGS, disk_hard_mark=0.99, disk_high_mark=0.99) as opened:
+    async with engine(directory, merging=True, logs=LOGS, disk_hard_mark=0.99) as opened:
         written = 0
         while written < half:
             written += await _commit(opened, [Commit((Append(0, big),)) for _ in range(16)], len(big))

@@ -44,7 +44,6 @@ def settings_for(directory: str) -> EngineSettings:
         proof_idle_ms=50,
         disk_reserve_bytes=0,
         disk_hard_mark=1.0,
-        disk_high_mark=1.0,
     )
 
 

@@ -26,6 +26,7 @@ from mainstem.storage.contract import (
 )
 from mainstem.testing.disk import Interrupted, Operation, PowerLoss, ProcessKilled
 from mainstem.wire.record_batch import NO_TIMESTAMP, encode_batch, encode_marker
+from tests.simulation.invariants import DeadSpaceComesBack
 from tests.simulation.model import SEQUENCES, LogModel, SentBatch, SentCommit, SentRecord
 from tests.simulation.temper import Temper
 from tests.simulation.world import World
@@ -36,6 +37,10 @@ KEYS = tuple(b"key-%d" % number for number in range(6))
 LOGS_MAX = 6
 BATCH_BYTES_MAX = 12_000
 OLD_EPOCH_MS = 60_000
+EMPTYING_ROUNDS = 8
+FILES_WHEN_EMPTY = 5
+"""Files of the write-ahead log that an engine without any data has, with the reserve and what may be under way."""
+STATE_BYTES_MAX = 24_000
 
 
 class History:
@@ -55,6 +60,7 @@ class History:
         world, temper = self._world, self._temper
         world.overloads = temper.tight
         world.serial = temper.full
+        world.early_deletion = temper.early_deletion
         self._protect(self._create_logs)
         for _ in range(temper.actions):
             self._protect(self._act)
@@ -471,8 +477,9 @@ class History:
 
     def _do_fill(self) -> None:
         world = self._world
-        if world.disk.capacity >= 1 << 40:
-            world.pressed = world.full = True
+        if not world.disk.is_limited:
+            world.full = True
+            world.pressed = world.early_deletion
             world.disk.capacity = world.disk.used + self._rng.randint(0, 40_000)
             world.note("the disk has room for %s bytes", world.disk.capacity - world.disk.used)
         else:
@@ -483,6 +490,27 @@ class History:
                 world.maintain(Budget())
                 world.drain()
             world.full = False
+
+    def _do_empty(self) -> None:
+        """Delete everything on a full disk, and expect the disk to have room again."""
+        world = self._world
+        if not world.disk.is_limited or world.failed:
+            return
+        for log in list(world.model.logs.values()):
+            trimmed = world.trim(world.change(TrimLog(log.id, log.end)))
+            world.drain()
+            if trimmed.error is not None:
+                return  # others have taken what deletion needs
+        for _ in range(EMPTYING_ROUNDS):
+            world.maintain(Budget())
+            world.drain()
+            world.rest(1_000)
+        files = FILES_WHEN_EMPTY * self._temper.settings.wal_file_bytes
+        if world.failed or world.disk.capacity < files + STATE_BYTES_MAX:
+            return
+        free = world.disk.capacity - world.disk.used
+        DeadSpaceComesBack.require(not world.engine.is_full, f"all is deleted, {free} bytes are free, and it is full")
+        world.full = False
 
     def _do_recycle(self) -> None:
         """Leave groups behind in a file, use the file again, and see whether one of them comes back.

@@ -167,20 +167,18 @@ class RetentionTakesOnlyWhatIsDue(Invariant):
     """The start of a log moves by trimming, acknowledgement, age and size, never further than they allow."""
 
     @classmethod
-    def start_max(cls, log: LogModel, now_ms: int, *, pressed: bool) -> int:
+    def start_max(cls, log: LogModel, now_ms: int) -> int:
         """The highest start that the engine may have moved to by itself."""
-        return max(cls._start_max(log, config, now_ms, pressed=pressed) for config in log.configs)
+        return max(cls._start_max(log, config, now_ms) for config in log.configs)
 
     @classmethod
-    def _start_max(cls, log: LogModel, config: LogConfig, now_ms: int, *, pressed: bool) -> int:
+    def _start_max(cls, log: LogModel, config: LogConfig, now_ms: int) -> int:
         start = log.start
         if config.acknowledged == "release":
             start = max(start, log.floor)
         if not config.delete:
             return start
         limit = log.floor if config.acknowledged == "hold" else log.end
-        if pressed:
-            return max(start, limit)
         alive = [batch for batch in log.batches if batch.next > start]
         total = sum(len(batch.data) for batch in alive)
         for batch in alive:
@@ -191,6 +189,37 @@ class RetentionTakesOnlyWhatIsDue(Invariant):
             if not (too_old or too_many) or batch.next > limit:
                 break
             start = max(start, batch.next)
+        return start
+
+
+class EarlyDeletionTakesWholeBatches(Invariant):
+    """What goes early for want of space goes batch by batch, and nothing that was written in a transaction does."""
+
+    @classmethod
+    def check(cls, log: LogModel, start: int, due: int) -> None:
+        """The start of a log lies beyond what is due."""
+        limit = cls.start_max(log, due)
+        cls.require(start <= limit, f"log {log.id} begins at {start}; {due} was due, and early it may begin at {limit}")
+        is_end = any(batch.next == start for batch in log.batches)
+        cls.require(is_end, f"log {log.id} begins at {start}, within a batch")
+
+    @classmethod
+    def start_max(cls, log: LogModel, due: int) -> int:
+        """The highest start of a log of which all before `due` may be gone."""
+        return max((cls._start_max(log, config, due) for config in log.configs if config.delete), default=due)
+
+    @classmethod
+    def _start_max(cls, log: LogModel, config: LogConfig, due: int) -> int:
+        if config.retention_ms is None and config.retention_bytes is None:
+            return due
+        limit = log.floor if config.acknowledged == "hold" else log.end
+        start = due
+        for batch in log.batches:
+            if batch.next <= start:
+                continue
+            if batch.transactional or batch.control or batch.next > limit:
+                break
+            start = batch.next
         return start
 
 
@@ -321,3 +350,11 @@ class WatchesTellTheTruth(Invariant):
 
 class FullDisksHeal(Invariant):
     """When space returns, appends are accepted again; acknowledgements and deletions were all the time."""
+
+
+class DeadSpaceComesBack(Invariant):
+    """Once everything on a full disk is deleted, appends are accepted again, without any room from elsewhere."""
+
+
+class StartNeedsNoSpace(Invariant):
+    """On a disk without a free byte the engine opens, and can be read from and deleted from."""

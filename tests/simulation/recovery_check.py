@@ -16,6 +16,7 @@ from tests.simulation.invariants import (
     Invariant,
     NothingAcknowledgedLost,
     OffsetsDenseAndNeverReused,
+    RetentionTakesOnlyWhatIsDue,
     StableOffsetAndAborted,
     StateEqualsReplay,
 )
@@ -137,6 +138,7 @@ class RecoveryCheck:
         if shorter or lost:
             required.invariant.broken(f"{required.text}, but after the restart {'; '.join(lost) or 'it is gone'}")
         self._explain_ends(model)
+        self._explain_starts(model)
         differences = self._differences(model)
         StateEqualsReplay.broken(f"no prefix of the Commits from #{required.ordinal} on gives this: {differences}")
 
@@ -154,6 +156,15 @@ class RecoveryCheck:
             elif found.end > max(ends, default=0):
                 invariant = OffsetsDenseAndNeverReused
             invariant.broken(f"log {log} has {found} after the restart; possible were {sorted(possible)}")
+
+    def _explain_starts(self, model: Model) -> None:
+        """Starts that nothing has moved so far."""
+        for log, start in self._seen.starts.items():
+            known = model.logs.get(log)
+            if known is not None and start > known.start and not self._may_begin(known, start):
+                RetentionTakesOnlyWhatIsDue.broken(
+                    f"log {log} begins at {start} after the restart, {known.start} was due"
+                )
 
     def _differences(self, model: Model) -> str:
         """Against all Commits; for whoever looks for the cause."""

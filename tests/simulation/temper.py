@@ -12,6 +12,8 @@ from mainstem.storage.contract import Flush
 from mainstem.storage.local.settings import EngineSettings
 
 RECYCLING_SHARE = 0.03
+FULL_DISK_SHARE = 0.03
+FULL_KIND = 0.1
 
 Weights = dict[str, int]
 
@@ -37,6 +39,8 @@ class Temper(NamedTuple):
     """Limits so small that commits are refused as overloaded."""
     full: bool
     """The disk becomes full and is emptied again."""
+    early_deletion: bool
+    """What is old goes before its time when the disk is nearly full."""
     expiring: bool
     """Silent producers are forgotten soon: none of them repeats anything."""
     lazy_logs: bool
@@ -48,8 +52,10 @@ class Temper(NamedTuple):
     """How often to look, after an action, at what a crash would leave."""
 
 
-def draw_settings(rng: Random, *, tight: bool, full: bool, expiring: bool) -> EngineSettings:
+def draw_settings(rng: Random, *, tight: bool, full: bool, expiring: bool, early_deletion: bool) -> EngineSettings:
     """Limits so small that every one of them is reached within a few dozen Commits."""
+    # Where it is off it is not named: what is not said must not delete anything.
+    marks = {"disk_high_mark": 0.85} if early_deletion else {}
     wal_file_bytes = rng.choice((8, 8, 16, 32)) * 1024
     flush: Flush = rng.choice(("sync", "sync", "sync", "interval", "os"))
     run_directories: tuple[str, ...] = rng.choice(((), (), (), ("data/runs", "fast/runs")))
@@ -77,7 +83,7 @@ def draw_settings(rng: Random, *, tight: bool, full: bool, expiring: bool) -> En
         block_bytes=512,
         adopt_share=rng.choice((0.2, 0.8, 1.1)),
         dead_share_max=rng.choice((0.2, 0.5)),
-        disk_high_mark=0.85,
+        **marks,
         disk_hard_mark=0.95,
         disk_reserve_bytes=wal_file_bytes if full else 0,
         producer_expiry_ms=rng.choice((5, 500)) if expiring else 86_400_000,
@@ -87,14 +93,28 @@ def draw_settings(rng: Random, *, tight: bool, full: bool, expiring: bool) -> En
 
 def draw_temper(rng: Random) -> Temper:
     """Any world."""
-    return recycling_temper(rng) if rng.random() < RECYCLING_SHARE else mixed_temper(rng)
+    kind = rng.random()
+    if kind < RECYCLING_SHARE:
+        return recycling_temper(rng)
+    return full_disk_temper(rng) if kind < RECYCLING_SHARE + FULL_DISK_SHARE else mixed_temper(rng)
 
 
 def mixed_temper(rng: Random) -> Temper:
     """A bit of everything."""
-    kind = rng.random()
+    return _mixed(rng, rng.random())
+
+
+def full_disk_temper(rng: Random) -> Temper:
+    """A disk that is full most of the time, and whose logs have a retention that takes little by itself."""
+    temper = _mixed(rng, FULL_KIND)
+    weights = temper.weights | {"trim": 2, "maintain": 4, "stop": 2, "fill": 4, "empty": 2}
+    return temper._replace(weights=weights, retained=rng.random() < 0.7)
+
+
+def _mixed(rng: Random, kind: float) -> Temper:
     tight = kind < 0.06
     full = 0.06 <= kind < 0.12
+    early_deletion = full and rng.random() < 0.3
     expiring = 0.12 <= kind < 0.17
     weights: Weights = {
         "commit": 30,
@@ -114,9 +134,10 @@ def mixed_temper(rng: Random) -> Temper:
         "close": rng.choice((0, 0, 1)),
         "fault": rng.choice((0, 0, 1, 2)),
         "fill": 2 if full else 0,
+        "empty": 1 if full else 0,
     }
     return Temper(
-        settings=draw_settings(rng, tight=tight, full=full, expiring=expiring),
+        settings=draw_settings(rng, tight=tight, full=full, expiring=expiring, early_deletion=early_deletion),
         weights=weights,
         logs=rng.choice((1, 2, 4)),
         value_bytes=rng.choice(((10,), (10, 10, 300), (10, 300, 1500), (10, 200, 3000), (200,))),
@@ -132,6 +153,7 @@ def mixed_temper(rng: Random) -> Temper:
         steps_max=rng.choice((0, 3, 12)),
         tight=tight,
         full=full,
+        early_deletion=early_deletion,
         expiring=expiring,
         lazy_logs=rng.random() < 0.3,
         compacted=rng.random() < 0.25,
@@ -174,6 +196,7 @@ def recycling_temper(rng: Random) -> Temper:
         steps_max=0,
         tight=False,
         full=False,
+        early_deletion=False,
         expiring=False,
         lazy_logs=False,
         compacted=False,

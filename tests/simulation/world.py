@@ -7,6 +7,7 @@ those sequenced when it came, and the newest Commit that it shows must survive e
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Any
@@ -22,8 +23,10 @@ from mainstem.wire.record_batch import batches_in, decode_records
 from tests.simulation.invariants import (
     AlwaysRecovers,
     CompactionKeepsTheLast,
+    EarlyDeletionTakesWholeBatches,
     NoAnswerShowsUndurableState,
     RetentionTakesOnlyWhatIsDue,
+    StartNeedsNoSpace,
     Violation,
 )
 from tests.simulation.model import LogModel, Model, SentCommit
@@ -86,9 +89,10 @@ class World(Writes, Reads):
         self.outstanding.clear()
         self.watchers.clear()
         self.leases.clear()
-        self.failed = self.closing = self.full = False
+        self.failed = self.closing = False
         disk = self.disk
-        disk.heal()
+        disk.disarm()
+        self.full = disk.is_limited
         merge = self._run_merge
         if self.recovery_interrupts > 0:
             self.recovery_interrupts -= 1
@@ -109,7 +113,9 @@ class World(Writes, Reads):
         try:
             return self._open_engine(disk=disk, runtime=runtime, settings=self.settings)
         except Exception as error:
-            raise Violation(AlwaysRecovers, f"the engine does not open: {error!r}") from error
+            is_full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+            invariant = StartNeedsNoSpace if is_full else AlwaysRecovers
+            raise Violation(invariant, f"the engine does not open: {error!r}") from error
 
     def interrupt(self, operations: int, cause: type[Interrupted] | None = None) -> None:
         """Let the process end within so many disk operations."""
@@ -119,7 +125,7 @@ class World(Writes, Reads):
     def probe(self, *, power: bool) -> None:
         """What would be found if the process ended here? Looked at on a copy of the disk, while this one goes on."""
         disk = self.disk.survivor(self.rng) if power else self.disk.copy()
-        disk.heal()
+        disk.disarm()
         self.note("probe of a power loss" if power else "probe of a killed process")
         start_seen = dict(self.start_seen)
         runtime = SimulatedRuntime(self.rng, SimulatedClock(self.clock.now_ms()), lambda job: b"")
@@ -157,7 +163,9 @@ class World(Writes, Reads):
         if not self._loose(log):
             return start == log.start
         seen = self.start_seen.get(log.id, 0)
-        highest = RetentionTakesOnlyWhatIsDue.start_max(log, self.clock.now_ms(), pressed=self.pressed)
+        highest = RetentionTakesOnlyWhatIsDue.start_max(log, self.clock.now_ms())
+        if self.pressed:
+            highest = EarlyDeletionTakesWholeBatches.start_max(log, highest)
         return max(log.start, seen) <= start <= max(highest, seen)
 
     def verify_all(self) -> None:

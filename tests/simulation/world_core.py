@@ -14,6 +14,7 @@ from mainstem.testing.clock import SimulatedClock
 from mainstem.testing.disk import SimulatedDisk
 from mainstem.testing.runtime import SimulatedRuntime, Stuck
 from tests.simulation.invariants import (
+    EarlyDeletionTakesWholeBatches,
     EveryCallIsAnswered,
     FullDisksHeal,
     NoAnswerShowsUndurableState,
@@ -86,8 +87,10 @@ class WorldCore:
         """Whether limits are so tight that refusing as overloaded is right."""
         self.full = False
         """Whether there is little room, or the engine was not told yet that there is more."""
+        self.early_deletion = False
+        """Whether the engine was told to delete data before its time when the disk is nearly full."""
         self.pressed = False
-        """Whether the disk was ever so full that data may go before its time."""
+        """Whether it was, and the disk was ever that full."""
         self._open_engine = open_engine
         self._run_merge = run_merge
         self.runtime: SimulatedRuntime
@@ -230,7 +233,10 @@ class WorldCore:
         """A start that was shown never goes back, and was not moved too far."""
         if start > self.start_seen.get(log.id, 0):
             self.start_seen[log.id] = start
-            limit = RetentionTakesOnlyWhatIsDue.start_max(log, self.clock.now_ms(), pressed=self.pressed)
+            limit = RetentionTakesOnlyWhatIsDue.start_max(log, self.clock.now_ms())
+            if start > limit and self.pressed:
+                EarlyDeletionTakesWholeBatches.check(log, start, limit)
+                return
             RetentionTakesOnlyWhatIsDue.require(start <= limit, f"log {log.id} begins at {start}, may only at {limit}")
 
     # Time

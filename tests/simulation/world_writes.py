@@ -58,7 +58,9 @@ class Writes(WorldCore):
         if isinstance(result, (StorageFull, Overloaded)):
             self._excused(result, str(sent))
             space_needed = sent.appends or sent.refers or any(hasattr(change, "config") for change in sent.changes)
-            FullDisksHeal.require(space_needed, f"{sent} needs no space and was refused: {result!r}")
+            FullDisksHeal.require(
+                space_needed or self._is_exhausted, f"{sent} needs no space and was refused: {result!r}"
+            )
             assert self.serial, "results that depend on space are only known in order"
             self._forget(sent)
             return
@@ -70,6 +72,12 @@ class Writes(WorldCore):
         OffsetsDenseAndNeverReused.check_bases(sent, expected, result)
         if self.entries and any(entry is sent for entry, _ in reversed(self.entries)):
             self.acknowledged(sent, rank)
+
+    @property
+    def _is_exhausted(self) -> bool:
+        """Whether others have taken the reserve, so that even what needs little space may find none."""
+        disk = self.disk
+        return disk.capacity - disk.used < max(self.settings.disk_reserve_bytes, 2 * self.settings.wal_file_bytes)
 
     def _forget(self, sent: SentCommit) -> None:
         """It was refused for want of space: the model goes back and does the others again."""

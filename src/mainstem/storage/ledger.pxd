@@ -117,6 +117,7 @@ cdef class Ledger:
     cdef public set key_indexed
     cdef public object deleted, on_deleted, on_trimmed
     cdef public bint full
+    cdef public long long state_room, deletion_room
     cdef public int default_rank
     cdef long long _commit_bytes_max, _copy_bytes_max
     cdef object _now_ms

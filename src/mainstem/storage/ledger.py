@@ -75,6 +75,11 @@ BATCH_HEADER_BYTES = HEADER.size
 REFERENCE_BYTES = 64
 """What a reference, or the head of a batch, counts for besides the bytes of batches."""
 _CHECKED_FROM = CRC_FROM
+ROOM_UNLIMITED = 1 << 62
+GROUP_BYTES_MIN = 1024
+"""What a commit may take beside what it carries: frames, and the rest of a sector."""
+DELETIONS = (DeleteLog, TrimLog, MoveFloor)
+"""Changes after which there is less to keep."""
 _unpack_header = HEADER.unpack_from
 _place = struct.Struct(">qii").pack_into
 _ATTRIBUTE_TRANSACTIONAL, _ATTRIBUTE_CONTROL, _COMPRESSION_MASK, _COMPRESSION_MAX = 0x10, 0x20, 0x07, 4
@@ -104,6 +109,8 @@ class Ledger:
         self.key_indexed: set[int] = set()
         self.full = False
         """Whether appends are refused for want of space."""
+        self.state_room = self.deletion_room = ROOM_UNLIMITED
+        """Bytes that state, and deletions, may still take while that is so."""
         self.default_rank = default_rank
         self._commit_bytes_max = commit_bytes_max
         self._copy_bytes_max = min(copy_bytes_max, commit_bytes_max)
@@ -138,7 +145,7 @@ class Ledger:
         if state is None:
             raise UnknownLog(f"log {append.log}")
         if self.full:
-            raise StorageFull("disk use is above the hard mark")
+            raise StorageFull("the disk is full")
         batch = batch_of(append)
         size = len(batch)
         if BATCH_HEADER_BYTES <= size <= state.plain_bytes_max:
@@ -155,10 +162,10 @@ class Ledger:
     def _sequence_whole(self, commit: Commit, group: PendingGroup) -> Committed:
         if commit.fences:
             self._check_fences(commit.fences)
-        self._check_size(commit)
+        size = self._check_size(commit)
         created = self._check_changes(commit.changes)
-        if self.full and (commit.appends or commit.refers or created):
-            raise StorageFull("disk use is above the hard mark")
+        if self.full:
+            self._check_room(commit, size, creates=bool(created))
         self._check_state(commit.state)
         admitted = self._admit_all(commit.appends, created)
         self._check_refers(commit, created)
@@ -197,12 +204,24 @@ class Ledger:
             if fence.epoch != current:
                 raise FencedError(fence.role, fence.epoch, current)
 
-    def _check_size(self, commit: Commit) -> None:
+    def _check_size(self, commit: Commit) -> int:
         size = sum(len(append.batch) for append in commit.appends)
         size += sum(len(m.scope) + len(m.key) + len(m.value or b"") + 16 for m in commit.state)
         size += REFERENCE_BYTES * (len(commit.changes) + len(commit.refers) + len(commit.appends))
         if size > self._commit_bytes_max:
             raise CommitTooLarge(f"{size} bytes in one commit; at most {self._commit_bytes_max}")
+        return size
+
+    def _check_room(self, commit: Commit, size: int, *, creates: bool) -> None:
+        """A full disk takes state as long as there is room for it, and deletions for a while longer."""
+        if commit.appends or commit.refers or creates:
+            raise StorageFull("the disk is full")
+        size += GROUP_BYTES_MIN
+        deletes = any(isinstance(change, DELETIONS) for change in commit.changes)
+        if size > (self.deletion_room if deletes else self.state_room):
+            raise StorageFull("the disk is full, and so is the room for state; deletions and reads go on")
+        self.state_room -= size
+        self.deletion_room -= size
 
     def _check_state(self, state: Sequence[Mutation]) -> None:
         for mutation in state:

@@ -293,10 +293,19 @@ class SimulatedDisk:
         assert after > 0
         self._armed[operation] = after
 
+    def disarm(self) -> None:
+        """No armed fault any more; a full disk stays full."""
+        self._armed.clear()
+
     def heal(self) -> None:
         """No armed fault any more, and room without end."""
-        self._armed.clear()
+        self.disarm()
         self.capacity = UNLIMITED_BYTES
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether it can become full."""
+        return self.capacity < UNLIMITED_BYTES
 
     def enter(self, operation: Operation) -> BaseException | None:
         """Count an operation; answers what goes wrong in the midst of it."""
@@ -445,6 +454,8 @@ class SimulatedDisk:
             for path, inode in names.items()
             if posixpath.dirname(path) in after._directories
         }
+        # No block is used again before the loss of what it held is durable: what comes back has its room.
+        after.capacity = max(after.capacity, after.used)
         after._make_names_durable()
         return after
 

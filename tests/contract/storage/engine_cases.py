@@ -37,7 +37,7 @@ from tests.contract.storage.batches import NOW, pairs_of, split, values_of
 
 COMMIT_BYTES_MAX = 4 * MIB
 """The largest commit of every engine under test."""
-DISK_MARKS_OFF = {"disk_high_mark": 1.0, "disk_hard_mark": 1.0, "disk_reserve_bytes": 0}
+DISK_MARKS_OFF = {"disk_hard_mark": 1.0, "disk_reserve_bytes": 0}
 """However full the disk is on which the tests run."""
 MAINTAIN_CALLS_MAX = 200
 TURNS = 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from typing import IO
@@ -16,6 +17,8 @@ FORMAT_VERSION = 1
 IDENTITY = "identity"
 LOCK = "LOCK"
 TEMPORARY_SUFFIX = ".tmp"
+HOLDER_BYTES = 32
+"""Of the lock file: the number of the process that holds it."""
 
 
 class Identity(msgspec.Struct):
@@ -88,17 +91,17 @@ class DirectoryLock:
 
     def __init__(self, root: str) -> None:
         path = f"{root}/{LOCK}"
-        self._file: IO[str] = open(path, "a+", encoding="ascii")  # noqa: SIM115, PTH123 - held open on purpose
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._file: IO[str] = os.fdopen(descriptor, "r", encoding="ascii")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            self._file.seek(0)
-            holder = self._file.read(32).strip() or "unknown"
+            holder = self._file.read(HOLDER_BYTES).strip() or "unknown"
             self._file.close()
             raise DirectoryLocked(f"data directory {root} is in use by another broker (process {holder})") from error
-        self._file.truncate(0)
-        self._file.write(str(os.getpid()))
-        self._file.flush()
+        # Over what was there, because on a full disk a file that is cut may find no room to grow again. Nobody needs the number.
+        with contextlib.suppress(OSError):
+            os.pwrite(self._file.fileno(), f"{os.getpid():<{HOLDER_BYTES}}".encode(), 0)
 
     def release(self) -> None:
         """Let another broker in."""

@@ -33,8 +33,9 @@ from mainstem.storage.local.file_set import FileSet
 from mainstem.storage.local.maintenance import Maintenance
 from mainstem.storage.local.merges import Merges
 from mainstem.storage.local.reader import Reader
-from mainstem.storage.local.recovery import Recovered, Recovery
+from mainstem.storage.local.recovery import Recovered, Recovery, give_tails_back
 from mainstem.storage.local.settings import EngineSettings
+from mainstem.storage.local.space import Space
 from mainstem.storage.local.stored_file import WalFile
 from mainstem.storage.local.tail import TailCache, place_of, show_entries
 from mainstem.storage.local.wal_writer import WalWriter
@@ -44,6 +45,9 @@ from mainstem.storage.pending_group import PendingGroup
 from mainstem.storage.runtime import Runtime, Timer
 
 log_output = logging.getLogger("mainstem.storage")
+
+RECLAIM_SECONDS = 0.1
+"""From the death of something to the look at it on a full disk: one look serves many deaths."""
 
 
 class LocalEngine(LedgerEngine):
@@ -96,6 +100,7 @@ class LocalEngine(LedgerEngine):
         self._place = 0
         """Where the batches of the group that is being shown lie."""
         self._closed: Answer[None] | None = None
+        self._reclaim_due = False
         self._take_over(recovered)
         self.writer = WalWriter(
             disk=disk,
@@ -107,6 +112,8 @@ class LocalEngine(LedgerEngine):
             next_generation=recovered.next_generation,
             spares=recovered.spares,
             jobs=self.jobs,
+            is_full=lambda: ledger.full,
+            on_room=self.room_came,
             on_sealed=self._sealed,
             on_failure=self._failed,
         )
@@ -125,6 +132,15 @@ class LocalEngine(LedgerEngine):
             recovered = Recovery(disk, directories, settings.wal_file_bytes).run()
             if recovered.cut is not None:
                 log_output.info("cut a torn tail: %s", recovered.cut)
+            usage = disk.usage(directories.wal)
+            if usage.free < settings.wal_file_bytes + settings.reserve_bytes(usage.total):
+                give_tails_back(recovered)
+            if settings.disk_high_mark is not None:
+                log_output.warning(
+                    "disk_high_mark is on: when %.0f %% of the disk are in use, the oldest records go before their "
+                    "retention ends, read or not",
+                    settings.disk_high_mark * 100,
+                )
             return cls(
                 disk=disk,
                 runtime=runtime,
@@ -243,7 +259,9 @@ class LocalEngine(LedgerEngine):
         active = self.writer.active
         if active.generation not in self.files.wal:
             self.files.wal[active.generation] = active
-            self._maintenance.space.look()
+            self.space.look()
+        elif self.ledger.full:
+            self.space.limit_state()
 
     def _written(self, group: PendingGroup, generation: int, position: int) -> None:
         self._place = place_of(generation, position)
@@ -314,8 +332,25 @@ class LocalEngine(LedgerEngine):
             self._refusal = Overloaded(f"{count} files wait to be merged") if late else None
 
     def _merge_soon(self) -> None:
+        self._reclaim_due = False
         if self._failure is None and not self._closing:
             self._maintenance.maintain(Budget())
+
+    @property
+    def space(self) -> Space:
+        """Room on the disk."""
+        return self._maintenance.space
+
+    def room_came(self) -> None:
+        """A file was removed: appends that were refused for it need not wait for the next maintenance."""
+        if self.ledger.full:
+            self.space.look()
+
+    def reclaim_soon(self) -> None:
+        """Something died while the disk is full: see soon what can be removed."""
+        if self.ledger.full and not self._reclaim_due:
+            self._reclaim_due = True
+            self.runtime.call_later(RECLAIM_SECONDS, self._merge_soon)
 
     def _prove_soon(self) -> None:
         if self._proof_timer is None and self._closed is None:
@@ -358,11 +393,13 @@ class LocalEngine(LedgerEngine):
         super()._trimmed(state)
         self.trims += 1
         self._to_measure.append(state)
+        self.reclaim_soon()
 
     def _forget_log(self, state: LogState) -> None:
         super()._forget_log(state)
         self.trims += 1
         self.deleted_lately.add(state.log)
+        self.reclaim_soon()
 
     # Ends
 
@@ -413,6 +450,7 @@ class LocalEngine(LedgerEngine):
 
     def metrics(self) -> dict[str, float]:
         """Facts for operators."""
+        space = self.space
         return {
             "logs": len(self.ledger.visible),
             "wal_files_sealed": len(self.sealed),
@@ -422,7 +460,9 @@ class LocalEngine(LedgerEngine):
             "cache_bytes": self._cache.bytes,
             "pending_bytes": self.pending_bytes,
             "groups": self.writer.last_sequence,
-            "disk_free_bytes": self._maintenance.space.usage.free,
+            "disk_free_bytes": space.usage.free,
+            "disk_high_mark": self.settings.disk_high_mark or 0.0,
             "appends_refused": float(self.ledger.full),
+            "records_deleted_early_total": space.early_deletion.records,
             "corrupt": float(self._merges.damage is not None),
         }

@@ -52,15 +52,21 @@ class Maintenance:
 
     def _finished(self, answer: Answer[MaintainReport]) -> None:
         self._running = None
-        if answer.error is not None and not isinstance(answer.error, MainstemError):
+        if answer.error is None:
+            report = answer.result()
+            if report.removed_files or report.merged_files or report.trimmed_logs:
+                self._engine.reclaim_soon()  # on a full disk, what was done makes room for more of it
+        elif not isinstance(answer.error, MainstemError):
             log_output.error("maintenance failed: %s", answer.error)
 
     def _steps(self, budget: Budget) -> Steps[MaintainReport]:
         report = MaintainReport()
         yield from self.space.check(report)
+        # Before any merge, because it needs no room and gives some.
+        yield from self._merges.remove_dead(report)
         now = self._engine.runtime.monotonic()
         retention: Answer[None] | None = None
-        if now >= self._retention_due:
+        if now >= self._retention_due or self._engine.ledger.full:
             self._retention_due = now + self._engine.settings.retention_check_ms / 1000
             # Beside what follows: very many logs take seconds, in which files would wait to be merged.
             retention = run_steps(self._retain(report))
@@ -89,17 +95,18 @@ class Maintenance:
         merges = self._merges
         if merges.resting:
             return False
-        if len(self._engine.sealed) >= self._engine.settings.merge_files_min:
+        files_min = 1 if self._engine.ledger.full else self._engine.settings.merge_files_min
+        if len(self._engine.sealed) >= files_min and not merges.is_short("wal"):
             return (yield from merges.merge_wal(report))
         dead = yield from merges.most_dead_run()
         if dead is not None:
             return (yield from merges.rewrite(dead, report))
         crowded = yield from merges.crowded_tier()
-        if crowded is not None:
+        if crowded is not None and merges.fits(crowded.runs, frees=False):
             return (yield from merges.merge_runs(crowded.runs, crowded.tier + 1, {}, [], report))
         compaction = self._compactions.due()
-        if compaction is not None:
+        if compaction is not None and not merges.is_short("runs"):
             return (yield from self._compactions.compact(*compaction, report))
-        if merges.state_runs_due:
+        if merges.state_runs_due and not merges.is_short("state"):
             return (yield from merges.join_state())
         return False

@@ -63,6 +63,8 @@ class MergeJob(msgspec.Struct):
     """In turn, best first."""
     first_run_id: int = 0
     """Outputs are numbered from here."""
+    output_bytes_max: int = 1 << 62
+    """What the runs may have together. Beyond it the job ends as on a full disk: the rest is not for merges."""
     tier: int = 0
     run_bytes_max: int = 1 << 30
     block_bytes: int = 1 << 16

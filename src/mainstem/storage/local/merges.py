@@ -1,13 +1,16 @@
 """Which files are live: WAL files become runs, runs become fewer, state runs are joined.
 
 Every change is one commit: the new files are complete on disk before it, the old ones go after it.
+
+A merge needs room before it gives any back. One file of the write-ahead log, or one run that is mostly dead, may take it
+from the reserve; everything else is merged only where there is room beside the reserve.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from mainstem.model.errors import CorruptData
 from mainstem.storage import engine_scopes as scopes
@@ -34,6 +37,7 @@ from mainstem.storage.steps import Steps, in_parts, in_read_lane, turn
 if TYPE_CHECKING:
     from mainstem.storage.local.engine import LocalEngine
 
+JobKind: TypeAlias = Literal["wal", "runs", "state"]
 FileChanges: TypeAlias = list[tuple[bytes, bytes | None]]
 """Keys and values of engine/files."""
 
@@ -49,6 +53,8 @@ REUSED_SHARE_MIN = 0.5
 """Of a file of the write-ahead log; a smaller one costs as much to fill up as a new one."""
 RETRY_SECONDS_MIN = 0.5
 RETRY_SECONDS_MAX = 60.0
+SHORT_SECONDS = 5.0
+"""How long jobs of a kind rest that found no room, unless something has died or room has come before."""
 
 log_output = logging.getLogger("mainstem.storage")
 
@@ -58,6 +64,14 @@ class Crowd(NamedTuple):
 
     tier: int
     runs: list[RunFile]
+
+
+class Shortage(NamedTuple):
+    """A job found no room, as things were then."""
+
+    free: int
+    trims: int
+    until: float
 
 
 class Merges:
@@ -73,18 +87,31 @@ class Merges:
         self._failures = 0
         """Jobs that failed one after the other."""
         self._rest_until = 0.0
+        self._shortages: dict[JobKind, Shortage] = {}
 
     @property
     def resting(self) -> bool:
         """Whether nothing is to be begun now: something is damaged, or the last jobs have failed."""
         return self.damage is not None or self._engine.runtime.monotonic() < self._rest_until
 
+    def is_short(self, kind: JobKind) -> bool:
+        """Whether the last job of its kind found no room, and would find none now: nothing has died, no room has come."""
+        short = self._shortages.get(kind)
+        if short is None:
+            return False
+        same = self._engine.trims == short.trims and self._free <= short.free
+        return same and self._engine.runtime.monotonic() < short.until
+
+    @property
+    def _free(self) -> int:
+        return max(self._engine.disk.usage(path).free for path in self._engine.directories.runs)
+
     @property
     def state_runs_due(self) -> bool:
         """Whether there are so many state runs that a start would read much of it twice."""
         return len(self._state_runs) >= STATE_RUNS_MAX
 
-    def _merge(self, job: Job) -> Steps[MergeOutcome | None]:
+    def _merge(self, kind: JobKind, job: Job) -> Steps[MergeOutcome | None]:
         """Let the merge process do a job; None when it could not, now or for ever."""
         answer: Answer[bytes] = Answer()
 
@@ -98,36 +125,54 @@ class Merges:
             self.damage = CorruptData(damage.file, damage.position, damage.what, tuple(damage.logs))
             log_output.error("%s; merging has stopped", self.damage)
             return None
+        now = self._engine.runtime.monotonic()
+        if outcome.no_space:
+            if kind not in self._shortages:
+                log_output.warning("a merge waits for room: %s", outcome.error)
+            self._shortages[kind] = Shortage(self._free, self._engine.trims, now + SHORT_SECONDS)
+            self._engine.space.look()
+            return None
         if outcome.error is not None:
             self._failures += 1
             pause = min(RETRY_SECONDS_MAX, RETRY_SECONDS_MIN * 2**self._failures)
-            self._rest_until = self._engine.runtime.monotonic() + pause
+            self._rest_until = now + pause
             log_output.warning("merge failed and will be tried again in %.0f s: %s", pause, outcome.error)
-            if outcome.no_space:
-                self._engine.ledger.full = True
             return None
         self._failures = 0
+        self._shortages.pop(kind, None)
         return outcome
 
     def _commit_files(self, changes: FileChanges) -> Answer[None]:
         """Change what is live, durably."""
         return self._engine.commit_own([(scopes.FILES, key, value) for key, value in changes])
 
-    def _job(self, kind: str, tier: int) -> MergeJob:
+    def _rooms(self, *, frees: bool) -> dict[str, int]:
+        """Directories for runs and what a merge may write to each, the most first."""
+        space = self._engine.space
+        rooms = {path: space.for_merge(path, frees=frees) for path in self._engine.directories.runs}
+        return dict(sorted(rooms.items(), key=lambda item: -item[1]))
+
+    def fits(self, runs: Sequence[RunFile], *, frees: bool) -> bool:
+        """Whether there is room for what is alive in these runs."""
+        return sum(run.live_bytes for run in runs) <= max(self._rooms(frees=frees).values())
+
+    def _job(self, kind: Literal["wal", "runs"], tier: int, needed: int, *, frees: bool) -> MergeJob:
         engine, settings = self._engine, self._engine.settings
         ledger = engine.ledger
-        directories = sorted(engine.directories.runs, key=lambda path: -engine.disk.usage(path).free)
+        rooms = self._rooms(frees=frees)
+        directories = [path for path, room in rooms.items() if room >= needed] or list(rooms)[:1]
         adopt = engine.disk.same_filesystem(engine.directories.wal, engine.directories.runs[0])
         job = MergeJob(
-            kind="wal" if kind == "wal" else "runs",
+            kind=kind,
             now_ms=engine.runtime.now_ms(),
             starts=ledger.starts,
             classes=ledger.classes,
             key_indexed=sorted(ledger.key_indexed),
             output_directories=directories,
             first_run_id=self._next_run,
+            output_bytes_max=min(rooms[path] for path in directories),
             tier=tier,
-            run_bytes_max=settings.run_bytes_max,
+            run_bytes_max=min(engine.space.run_bytes_max(path) for path in directories),
             block_bytes=settings.block_bytes,
             adopt_share=settings.adopt_share,
             adopt=adopt,
@@ -136,20 +181,25 @@ class Merges:
         return job
 
     def merge_wal(self, report: MaintainReport) -> Steps[bool]:
-        """Make runs, and a state run, of the oldest sealed files."""
+        """Make runs, and a state run, of the oldest sealed files: of one of them, where there is little room."""
         engine = self._engine
+        room = max(self._rooms(frees=False).values())
         files: list[WalFile] = []
+        needed = 0
         for wal_file in engine.sealed[: engine.settings.merge_files_max]:
             # A state run written before a crash ends with a file; no job straddles its end.
             if files and (files[0].last <= self._state_to) != (wal_file.last <= self._state_to):
                 break
+            if files and needed + wal_file.end > room:
+                break
             files.append(wal_file)
+            needed += wal_file.end
         with_state = files[0].last > self._state_to
-        job = self._job("wal", 0)
+        job = self._job("wal", 0, needed, frees=len(files) == 1)
         job.wal = [WalInput(f.file.path, f.generation, f.first, f.last, f.end) for f in files]
         job.deleted = sorted(engine.deleted_lately)
         job.state_directory = engine.directories.state if with_state else None
-        outcome = yield from self._merge(job)
+        outcome = yield from self._merge("wal", job)
         if outcome is None:
             return False
         last = files[-1].last
@@ -236,59 +286,71 @@ class Merges:
                 if run.adopted is not None:
                     run.file.path = f"{run.directory}/{run_name(run.index.id)}"
 
+    def remove_dead(self, report: MaintainReport) -> Steps[None]:
+        """Remove every run of which nothing is alive. That takes a commit, and no room."""
+        yield from self._count_dead()
+        dead = [run for run in self._engine.files.runs.values() if run.is_dead]
+        if dead:
+            yield self._commit_files([(scopes.run_key(run.index.id), None) for run in dead])
+            self._discard(dead, report)
+
     def most_dead_run(self) -> Steps[RunFile | None]:
-        """A run of which too much is dead; looks at those where anything was trimmed or deleted since."""
+        """The run of which the most is dead, if that is too much and there is room for the rest of it."""
         engine = self._engine
+        yield from self._count_dead()
         limit = engine.settings.dead_share_max
+        room = max(self._rooms(frees=True).values())
+        dead = [run for run in engine.files.runs.values() if _dead_share(run) > limit and run.live_bytes <= room]
+        return max(dead, key=_dead_share, default=None)
+
+    def _count_dead(self) -> Steps[None]:
+        """Look at the runs where anything was trimmed or deleted since the last time."""
+        engine = self._engine
         for run in list(engine.files.runs.values()):
             if run.checked == engine.trims:
                 continue
             checked = engine.trims
-            dead = yield from self._dead_bytes(run)
-            if run.index.id not in engine.files.runs:
-                continue
+            dead, is_dead = yield from self._dead_bytes(run)
             run.checked = checked
-            run.dead_bytes = dead
-        worst = max(engine.files.runs.values(), key=_dead_share, default=None)
-        return worst if worst is not None and _dead_share(worst) > limit else None
+            run.dead_bytes, run.is_dead = dead, is_dead
 
-    def _dead_bytes(self, run: RunFile) -> Steps[int]:
+    def _dead_bytes(self, run: RunFile) -> Steps[tuple[int, bool]]:
         if run.index.is_shared:
             return (yield from self._dead_shared_bytes(run))
         index, visible = run.index, self._engine.ledger.visible
         dead = 0
+        is_dead = True
         for slot, log in enumerate(index.logs):
             state = visible.get(log)
             start = index.nexts[slot] if state is None else state.visible_start
             if start >= index.nexts[slot]:
                 dead += index.bytes[slot]
-            elif start > index.firsts[slot]:
-                for block in index.blocks(slot):
+            else:
+                is_dead = False
+                for block in index.blocks(slot) if start > index.firsts[slot] else ():
                     if index.block_nexts[block] > start:
                         break
                     dead += index.block_sizes[block]
             if slot % SLOTS_PER_TURN == SLOTS_PER_TURN - 1:
                 yield turn(self._engine.runtime)
-        return dead
+        return dead, is_dead
 
-    def _dead_shared_bytes(self, run: RunFile) -> Steps[int]:
+    def _dead_shared_bytes(self, run: RunFile) -> Steps[tuple[int, bool]]:
         """A block that several logs share is dead when none of them needs it."""
         index, visible = run.index, self._engine.ledger.visible
         needed = NeededBlocks(index)
+        is_dead = True
         for slot, log in enumerate(index.logs):
             state = visible.get(log)
             if state is not None and state.visible_start < index.nexts[slot]:
+                is_dead = False
                 needed.add(index.block_for(slot, state.visible_start), index.blocks(slot).stop)
             if slot % SHARING_SLOTS_PER_TURN == SHARING_SLOTS_PER_TURN - 1:
                 yield turn(self._engine.runtime)
-        return run.bytes - needed.bytes
+        return run.bytes - needed.bytes, is_dead
 
     def rewrite(self, run: RunFile, report: MaintainReport) -> Steps[bool]:
-        """Free a run of what is dead in it, or remove it when nothing else is."""
-        if run.dead_bytes >= run.bytes:
-            yield self._commit_files([(scopes.run_key(run.index.id), None)])
-            self._discard([run], report)
-            return True
+        """Free a run of what is dead in it."""
         return (yield from self.merge_runs([run], run.index.tier, {}, [], report))
 
     def crowded_tier(self) -> Steps[Crowd | None]:
@@ -337,11 +399,12 @@ class Merges:
         deleted = yield in_read_lane(
             engine.runtime, lambda: [log for run in inputs for log in run.index.logs if log not in visible]
         )
-        job = self._job("runs", tier)
+        needed = sum(run.live_bytes for run in inputs)
+        job = self._job("runs", tier, needed, frees=len(inputs) == 1)
         job.runs = [RunInput(run.file.path, run.index.id) for run in inputs]
         job.deleted = deleted
         job.compact = compact
-        outcome = yield from self._merge(job)
+        outcome = yield from self._merge("runs", job)
         if outcome is None:
             return False
         ages = (min(run.ages[0] for run in inputs), max(run.ages[1] for run in inputs))
@@ -368,7 +431,7 @@ class Merges:
         engine = self._engine
         inputs = list(self._state_runs)
         job = StateJob(inputs, engine.directories.state, engine.runtime.now_ms(), engine.settings.producer_expiry_ms)
-        outcome = yield from self._merge(job)
+        outcome = yield from self._merge("state", job)
         if outcome is None or outcome.state_run is None:
             return False
         self._state_runs = [outcome.state_run]
@@ -415,11 +478,11 @@ def _remover(engine: LocalEngine, run: RunFile) -> Callable[[], None]:
         if is_whole and not engine.ledger.full:
             engine.writer.reclaim(run.file.path)
         else:
-            engine.jobs.run(lambda: engine.disk.remove(run.file.path), _note_failure)
+            engine.jobs.run(lambda: engine.disk.remove(run.file.path), removed)
+
+    def removed(error: BaseException | None) -> None:
+        if error is not None:
+            log_output.warning("a dead run could not be removed: %s", error)
+        engine.room_came()
 
     return remove
-
-
-def _note_failure(error: BaseException | None) -> None:
-    if error is not None:
-        log_output.warning("a dead run could not be removed: %s", error)

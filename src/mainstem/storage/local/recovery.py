@@ -376,6 +376,13 @@ class Recovery:
             self._disk.sync_directory(self._directories.wal)
 
 
+def give_tails_back(recovered: Recovered) -> None:
+    """Cut files behind their last group: nobody writes there any more, and on a full disk a start needs the room."""
+    for wal_file in recovered.wal:
+        if wal_file.file.size() > wal_file.end:
+            wal_file.file.truncate(wal_file.end)
+
+
 def _proven_after(content: memoryview, position: int, generation: int) -> int:
     """The highest number that any good frame from here on calls proven."""
     return max((frame.proven for frame in frames_after(content, position, generation)), default=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -37,6 +38,7 @@ class RunSeries:
         self._writer: RunWriter | None = None
         self._log = -1
         self._keys: KeyTableBuilder | None = None
+        self._bytes = 0
         self._written: list[RunOutput] = []
         self._adopted: list[AdoptedRun] = []
 
@@ -50,7 +52,7 @@ class RunSeries:
         writer.begin_log(log, first)
 
     def add_block(self, first: int, next_: int, time: int, data: Buffer, crc: int, batches: int) -> None:
-        """The next block of the log; when the run is full, it begins the next one."""
+        """The next block of the log; when the run is full, it begins the next one. Raises OSError where there is no room."""
         writer = self._make_room(len(data))
         writer.add_block(first, next_, time, data, crc, batches)
         if self._keys is not None:
@@ -74,7 +76,10 @@ class RunSeries:
         writer.add_shared(first, next_, block, is_foreign=is_foreign)
 
     def _make_room(self, size: int) -> RunWriter:
-        """The run that takes so many bytes more: another one when this one is full."""
+        """The run that takes so many bytes more: another one when this one is full. Raises OSError where there is no room."""
+        self._bytes += size
+        if self._bytes > self._job.output_bytes_max:
+            raise OSError(errno.ENOSPC, f"the runs would have more than the {self._job.output_bytes_max} bytes left")
         writer = self._writer
         assert writer is not None
         if writer.bytes + size > self._job.run_bytes_max and not writer.is_empty:

@@ -64,12 +64,12 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     dead_share_max: float = 0.5
     """A run of which more than this is dead is rewritten."""
 
-    disk_high_mark: float = 0.85
-    """Share of the disk in use above which old data goes before its retention ends."""
+    disk_high_mark: float | None = None
+    """Share of the disk in use above which the oldest records go before their retention ends, read or not. None: never."""
     disk_hard_mark: float = 0.95
-    """Share of the disk in use above which appends are refused."""
+    """Share of the disk in use above which appends are refused: the rest is the reserve."""
     disk_reserve_bytes: int = 64 * MIB
-    """Free space below which appends are refused, whatever the share."""
+    """Smallest reserve: free space that only a start, deletion and the merges that give space back may use."""
     producer_expiry_ms: int = 86_400_000
     """After so long a silent producer is forgotten."""
     retention_check_ms: int = 5_000
@@ -81,10 +81,15 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
             if isinstance(value, int) and value < SMALLEST.get(name, 0):
                 raise ValueError(f"{name} must be at least {SMALLEST.get(name, 0)}, not {value}")
         for name in ("dead_share_max", "disk_high_mark", "disk_hard_mark"):
-            if not 0 < getattr(self, name) <= 1:
-                raise ValueError(f"{name} is a share, above 0 and at most 1: {getattr(self, name)}")
+            share = getattr(self, name)
+            if share is not None and not 0 < share <= 1:
+                raise ValueError(f"{name} is a share, above 0 and at most 1: {share}")
         if self.wal_file_bytes + self.commit_bytes_max + self.group_bytes_max > WAL_FILE_BYTES_LIMIT:
             raise ValueError(f"wal_file_bytes is too large: {self.wal_file_bytes}")
+
+    def reserve_bytes(self, total: int) -> int:
+        """The free space that appends leave alone on a file system of this size."""
+        return max(self.disk_reserve_bytes, int((1 - self.disk_hard_mark) * total))
 
 
 SMALLEST = {

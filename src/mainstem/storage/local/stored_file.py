@@ -54,10 +54,12 @@ class StoredFile:
 class WalFile(StoredFile):
     """A file of the write-ahead log."""
 
-    __slots__ = ("end", "first", "generation", "last")
+    __slots__ = ("capacity", "end", "first", "generation", "last")
 
-    def __init__(self, file: DiskFile, generation: int, first: int, last: int, end: int) -> None:
+    def __init__(self, file: DiskFile, generation: int, first: int, last: int, end: int, capacity: int = 0) -> None:
         super().__init__(file)
+        self.capacity = capacity
+        """Bytes that have their room on the disk, whether written yet or not; of a sealed file nobody asks."""
         self.generation = generation
         self.first = first
         self.last = last
@@ -69,7 +71,7 @@ class WalFile(StoredFile):
 class RunFile(StoredFile):
     """A live run with its index."""
 
-    __slots__ = ("adopted", "ages", "bytes", "checked", "dead_bytes", "directory", "index", "stays")
+    __slots__ = ("adopted", "ages", "bytes", "checked", "dead_bytes", "directory", "index", "is_dead", "stays")
 
     def __init__(
         self, file: DiskFile, index: RunIndex, directory: str, adopted: int | None, ages: tuple[int, int]
@@ -84,6 +86,13 @@ class RunFile(StoredFile):
         """First and last group of the write-ahead log from which it came."""
         self.dead_bytes = 0
         self.checked = 0
-        """Of which count of trims `dead_bytes` speaks."""
+        """Of which count of trims `dead_bytes` and `is_dead` speak."""
+        self.is_dead = False
+        """Whether all of its logs are deleted, or begin behind it. One without bytes may still say where a log ends."""
         self.stays = False
         """Whether it is left alone in its tier, because it lies among large runs."""
+
+    @property
+    def live_bytes(self) -> int:
+        """What a merge of it would copy."""
+        return self.bytes - self.dead_bytes

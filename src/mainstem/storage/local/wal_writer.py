@@ -3,6 +3,8 @@
 What to write where is decided on the engine's thread; the commit lane only executes it. A roll is part of the job of the
 first group of the new file: the old file is synced, the new one gets its name and header, durably, and only
 then the group is written.
+
+The last spare file is part of the reserve: while appends are taken it stays, and on a full disk it is the first to be used.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ FILL_STRIDE_BYTES = 4 << 20
 """Spare files are synced in such steps: the commit lane's sync waits for what is queued at the disk before it."""
 LARGE_GROUPS_MAX = 64
 """A full file of no more groups than these has large ones."""
+FILE_BYTES_MIN = 4 * SECTOR_BYTES
+"""A smaller file is not begun, however full the disk is."""
 
 
 class WalWriter:
@@ -48,6 +52,8 @@ class WalWriter:
         next_generation: int,
         spares: list[str],
         jobs: FileJobs,
+        is_full: Callable[[], bool],
+        on_room: Callable[[], None],
         on_sealed: Callable[[WalFile], None],
         on_failure: Callable[[EngineFailed], None],
     ) -> None:
@@ -62,6 +68,8 @@ class WalWriter:
         self._jobs = jobs
         self._preparing = False
         self._reclaiming = 0
+        self._is_full = is_full
+        self._on_room = on_room
         self._on_sealed = on_sealed
         self._on_failure = on_failure
         self.proven = next_sequence - 1
@@ -90,19 +98,22 @@ class WalWriter:
         generation, first = self._next_generation, self._next_sequence
         self._next_generation += 1
         target = f"{self._directory}/{wal_name(generation)}"
-        spare = self._spares.popleft() if self._spares else None
+        takes_spare = len(self._spares) > 1 or (self._spares and (is_first or self._is_full()))
+        spare = self._spares.popleft() if takes_spare else None
         disk, size = self._disk, self._settings.wal_file_bytes
         now_ms, node, directory = self._runtime.now_ms(), self._node, self._directory
-        wal_file = WalFile(cast(DiskFile, _NotOpenYet(target)), generation, first, first - 1, SECTOR_BYTES)
+        wal_file = WalFile(cast(DiskFile, _NotOpenYet(target)), generation, first, first - 1, SECTOR_BYTES, size)
         header = encode_file_header(FileHeader(generation, first, first - 1, node, now_ms))
 
         def prepare() -> None:
-            if spare is None:
-                file = disk.open(target, create=True)
+            source = spare
+            if source is None and self._spares and not self._has_room():
+                source = self._spares.popleft()
+            if source is None:
                 # Out of stock, much is being written in large groups: to write zeros first would hold all of it up.
-                file.fill(size) if is_first else file.reserve(size)
+                file, wal_file.capacity = self._new_file(target, zeroed=is_first)
             else:
-                disk.rename(spare, target)
+                disk.rename(source, target)
                 file = disk.open(target)
             file.write([header], 0)
             file.sync()
@@ -110,6 +121,30 @@ class WalWriter:
             wal_file.file = file
 
         return wal_file, prepare
+
+    def _has_room(self) -> bool:
+        """Whether there is room for another file and the reserve."""
+        usage = self._disk.usage(self._directory)
+        return usage.free - self._settings.wal_file_bytes >= self._settings.reserve_bytes(usage.total)
+
+    def _new_file(self, target: str, *, zeroed: bool) -> tuple[DiskFile, int]:
+        """A new file and its size: on a full disk half of what is free, so that merges find room beside it."""
+        size = self._settings.wal_file_bytes
+        if not self._has_room():
+            zeroed = False
+            free = self._disk.usage(self._directory).free // SECTOR_BYTES * SECTOR_BYTES
+            size = min(size, free, max(FILE_BYTES_MIN, free // 2))
+        if size < FILE_BYTES_MIN:
+            what = "no room for another file of the write-ahead log"
+            raise OSError(errno.ENOSPC, what, self._directory)
+        file = self._disk.open(target, create=True)
+        try:
+            file.fill(size) if zeroed else file.reserve(size)
+        except OSError:
+            file.close()
+            self._disk.remove(target)
+            raise
+        return file, size
 
     def prepare_spares(self) -> None:
         """Fill a file with zeros, off the commit lane, while fewer are in stock than wanted.
@@ -125,6 +160,8 @@ class WalWriter:
         reserves = self._groups_are_large
 
         def fill() -> None:
+            if not self._has_room():
+                raise OSError(errno.ENOSPC, "no room for a spare file beside the reserve", path)
             self._fill(disk.open(path, create=True), reserves=reserves)
 
         def done(error: BaseException | None) -> None:
@@ -168,19 +205,32 @@ class WalWriter:
         """How many prepared files are in stock."""
         return len(self._spares)
 
+    @property
+    def prepared_bytes(self) -> int:
+        """What can be written without asking the disk for room."""
+        return max(0, self.active.capacity - self.active.end) + self.spares * self._settings.wal_file_bytes
+
     def recycle(self, wal_file: WalFile) -> None:
-        """Take a merged file back; surplus ones are removed."""
+        """Take a merged file back; surplus ones are removed, and on a full disk all but one."""
         path, whole = wal_file.file.path, wal_file.file.size() >= self._settings.wal_file_bytes
         wal_file.file.close()
-        if whole and not self._is_stocked:
+        wanted = not self._spares if self._is_full() else not self._is_stocked
+        if whole and wanted:
             self._spares.append(path)
         else:
-            self._jobs.run(lambda: self._disk.remove(path), _note_failure)
+            self._remove(path)
+
+    def _remove(self, path: str) -> None:
+        def done(error: BaseException | None) -> None:
+            _note_failure(error)
+            self._on_room()
+
+        self._jobs.run(lambda: self._disk.remove(path), done)
 
     def reclaim(self, path: str) -> None:
         """Take the file of a dead run back that was one of ours before it was adopted: that is cheaper than to write another."""
         if self._is_stocked:
-            self._jobs.run(lambda: self._disk.remove(path), _note_failure)
+            self._remove(path)
             return
         disk, spare = self._disk, self._spare_path()
         self._reclaiming += 1
@@ -203,13 +253,10 @@ class WalWriter:
         stock = len(self._spares) + self._reclaiming
         return stock >= self._settings.wal_spare_files + self._settings.merge_files_max
 
-    def shed_spare(self) -> bool:
-        """Give a prepared file's space back to a full disk; the reserve of one is kept."""
-        if len(self._spares) <= 1:
-            return False
-        path = self._spares.pop()
-        self._jobs.run(lambda: self._disk.remove(path), _note_failure)
-        return True
+    def shed_spares(self) -> None:
+        """Give the space of prepared files back to a full disk; the last one is kept."""
+        while len(self._spares) > 1:
+            self._remove(self._spares.pop())
 
     # Groups
 
@@ -222,7 +269,7 @@ class WalWriter:
         parts, size, data_offset = encode_group(group, wal_file.generation, sequence, self.proven, time_ms)
         prepare: Callable[[], None] | None = None
         sealed: WalFile | None = None
-        rolls = self.rolls_next or wal_file.end + size > settings.wal_file_bytes
+        rolls = self.rolls_next or wal_file.end + size > wal_file.capacity
         if rolls and wal_file.last >= wal_file.first:
             self.rolls_next = False
             sealed = wal_file

@@ -31,7 +31,7 @@ FAN_OUT = range(8, 13)
 """Logs that share their batches; the last of them begins with one of its own."""
 LARGE_BYTES = 70_000
 PRODUCER = 77
-DISK_MARKS_OFF = {"disk_high_mark": 1.0, "disk_hard_mark": 1.0, "disk_reserve_bytes": 0}
+DISK_MARKS_OFF = {"disk_hard_mark": 1.0, "disk_reserve_bytes": 0}
 """However full the disk is on which the tests run."""
 
 
