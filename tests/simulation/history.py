@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 from mainstem.model.errors import CorruptBatch, InvalidBatch, MainstemError
+from mainstem.storage.answer import Answer
 from mainstem.storage.contract import (
     Budget,
     ConfigureLog,
@@ -26,7 +28,7 @@ from mainstem.storage.contract import (
 )
 from mainstem.testing.disk import Interrupted, Operation, PowerLoss, ProcessKilled
 from mainstem.wire.record_batch import NO_TIMESTAMP, encode_batch, encode_marker
-from tests.simulation.invariants import DeadSpaceComesBack
+from tests.simulation.invariants import DeadSpaceComesBack, FullDisksHeal
 from tests.simulation.model import SEQUENCES, LogModel, SentBatch, SentCommit, SentRecord
 from tests.simulation.temper import Temper
 from tests.simulation.world import World
@@ -37,8 +39,9 @@ KEYS = tuple(b"key-%d" % number for number in range(6))
 LOGS_MAX = 6
 BATCH_BYTES_MAX = 12_000
 OLD_EPOCH_MS = 60_000
+COMMITS_UNTIL_FULL = 60
 EMPTYING_ROUNDS = 8
-FILES_WHEN_EMPTY = 5
+FILES_WHEN_EMPTY = 4
 """Files of the write-ahead log that an engine without any data has, with the reserve and what may be under way."""
 STATE_BYTES_MAX = 24_000
 
@@ -478,10 +481,7 @@ class History:
     def _do_fill(self) -> None:
         world = self._world
         if not world.disk.is_limited:
-            world.full = True
-            world.pressed = world.early_deletion
-            world.disk.capacity = world.disk.used + self._rng.randint(0, 40_000)
-            world.note("the disk has room for %s bytes", world.disk.capacity - world.disk.used)
+            self._limit_disk(self._rng.randint(0, 40_000))
         else:
             world.note("the disk has room again")
             world.disk.heal()
@@ -491,16 +491,37 @@ class History:
                 world.drain()
             world.full = False
 
-    def _do_empty(self) -> None:
-        """Delete everything on a full disk, and expect the disk to have room again."""
+    def _limit_disk(self, free: int) -> None:
         world = self._world
-        if not world.disk.is_limited or world.failed:
+        world.full = world.was_full = True
+        world.pressed = world.early_deletion
+        world.disk.capacity = world.disk.used + free
+        world.note("the disk has room for %s bytes", free)
+
+    def _do_empty(self) -> None:
+        """Fill a disk, delete everything on it, and expect it to have room again."""
+        world = self._world
+        if not world.disk.is_limited:
+            self._limit_disk(FILES_WHEN_EMPTY * self._temper.settings.wal_file_bytes + STATE_BYTES_MAX)
+            for _ in range(COMMITS_UNTIL_FULL):
+                if not world.engine.is_full:
+                    self._do_commit()
+                    world.drain()
+            FullDisksHeal.require(
+                not world.failed or world.disk.faults, "an engine ends because it has filled its disk"
+            )
+            if self._rng.random() < 0.5:
+                world.restart(ProcessKilled)
+        if world.failed:
             return
         for log in list(world.model.logs.values()):
-            trimmed = world.trim(world.change(TrimLog(log.id, log.end)))
+            if log.retained and log.config.acknowledged != "ignore":
+                emptied: Answer[Any] = world.alter(world.change(MoveFloor(log.id, log.end)))
+            else:
+                emptied = world.trim(world.change(TrimLog(log.id, log.end)))
             world.drain()
-            if trimmed.error is not None:
-                return  # others have taken what deletion needs
+            if emptied.error is not None or log.stable < log.end:
+                return  # others have taken what deletion needs, or a transaction is open
         for _ in range(EMPTYING_ROUNDS):
             world.maintain(Budget())
             world.drain()
@@ -510,7 +531,6 @@ class History:
             return
         free = world.disk.capacity - world.disk.used
         DeadSpaceComesBack.require(not world.engine.is_full, f"all is deleted, {free} bytes are free, and it is full")
-        world.full = False
 
     def _do_recycle(self) -> None:
         """Leave groups behind in a file, use the file again, and see whether one of them comes back.

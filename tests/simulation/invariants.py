@@ -167,14 +167,15 @@ class RetentionTakesOnlyWhatIsDue(Invariant):
     """The start of a log moves by trimming, acknowledgement, age and size, never further than they allow."""
 
     @classmethod
-    def start_max(cls, log: LogModel, now_ms: int) -> int:
+    def start_max(cls, log: LogModel, now_ms: int, *, was_full: bool) -> int:
         """The highest start that the engine may have moved to by itself."""
-        return max(cls._start_max(log, config, now_ms) for config in log.configs)
+        return max(cls._start_max(log, config, now_ms, was_full=was_full) for config in log.configs)
 
     @classmethod
-    def _start_max(cls, log: LogModel, config: LogConfig, now_ms: int) -> int:
+    def _start_max(cls, log: LogModel, config: LogConfig, now_ms: int, *, was_full: bool) -> int:
         start = log.start
-        if config.acknowledged == "release":
+        ends = config.delete and (config.retention_ms is not None or config.retention_bytes is not None)
+        if config.acknowledged == "release" or (was_full and ends and config.acknowledged == "hold"):
             start = max(start, log.floor)
         if not config.delete:
             return start
@@ -349,7 +350,7 @@ class WatchesTellTheTruth(Invariant):
 
 
 class FullDisksHeal(Invariant):
-    """When space returns, appends are accepted again; acknowledgements and deletions were all the time."""
+    """A full disk ends nothing. When space returns, appends are accepted again; deletions were all the time."""
 
 
 class DeadSpaceComesBack(Invariant):

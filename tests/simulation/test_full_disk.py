@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mainstem.storage.contract import MaintainReport
+from mainstem.storage.local import engine
 from mainstem.storage.local.early_deletion import EarlyDeletion
 from mainstem.storage.local.merges import Merges
 from mainstem.storage.local.space import Space
@@ -17,8 +18,8 @@ from tests.simulation.runner import report, run_local_seed
 from tests.simulation.temper import Temper, full_disk_temper
 from tests.simulation.test_negative_controls import first_red
 
-SEEDS = 200
-SEEDS_UNTIL_RED = 400
+SEEDS = 100
+SEEDS_UNTIL_RED = 300
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
@@ -32,7 +33,7 @@ def without_early_deletion(rng: Random) -> Temper:
 def with_early_deletion(rng: Random) -> Temper:
     while not (temper := full_disk_temper(rng)).early_deletion:
         pass
-    return temper._replace(retained=True)
+    return temper._replace(retained=True, transactional=True, producers=3, records_max=12)
 
 
 def test_no_full_disk_breaks_an_invariant() -> None:
@@ -57,6 +58,7 @@ def test_dead_runs_that_stay_are_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_start_that_needs_space_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(WalWriter, "_has_room", lambda self: True)
+    monkeypatch.setattr(engine, "give_tails_back", lambda recovered: None)
     red = first_red(SEEDS_UNTIL_RED, draw=without_early_deletion)
     assert red is not None
     assert red.invariant == "StartNeedsNoSpace"
@@ -83,4 +85,5 @@ def test_early_deletion_of_half_a_transaction_is_noticed(monkeypatch: pytest.Mon
     monkeypatch.setattr(EarlyDeletion, "_whole_batches", up_to_the_limit)
     red = first_red(SEEDS_UNTIL_RED, draw=with_early_deletion)
     assert red is not None
-    assert red.invariant == "EarlyDeletionTakesWholeBatches"
+    # Seen by a reader, or only after a restart.
+    assert red.invariant in {"EarlyDeletionTakesWholeBatches", "RetentionTakesOnlyWhatIsDue"}

@@ -163,7 +163,7 @@ class World(Writes, Reads):
         if not self._loose(log):
             return start == log.start
         seen = self.start_seen.get(log.id, 0)
-        highest = RetentionTakesOnlyWhatIsDue.start_max(log, self.clock.now_ms())
+        highest = RetentionTakesOnlyWhatIsDue.start_max(log, self.clock.now_ms(), was_full=self.was_full)
         if self.pressed:
             highest = EarlyDeletionTakesWholeBatches.start_max(log, highest)
         return max(log.start, seen) <= start <= max(highest, seen)

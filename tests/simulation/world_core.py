@@ -89,6 +89,8 @@ class WorldCore:
         """Whether there is little room, or the engine was not told yet that there is more."""
         self.early_deletion = False
         """Whether the engine was told to delete data before its time when the disk is nearly full."""
+        self.was_full = False
+        """Whether there ever was little room: then what was acknowledged need not be held any longer."""
         self.pressed = False
         """Whether it was, and the disk was ever that full."""
         self._open_engine = open_engine
@@ -187,7 +189,7 @@ class WorldCore:
     def _excused(self, error: BaseException, what: str) -> None:
         """An error that says nothing about the request: it must have its cause in the history."""
         if isinstance(error, EngineFailed):
-            caused = self.disk.faults or self.disk.refused_for_space
+            caused = self.disk.faults or self.disk.refused_for_space or self.full
         elif isinstance(error, EngineClosed):
             caused = self.closing
         elif isinstance(error, Overloaded):
@@ -233,7 +235,7 @@ class WorldCore:
         """A start that was shown never goes back, and was not moved too far."""
         if start > self.start_seen.get(log.id, 0):
             self.start_seen[log.id] = start
-            limit = RetentionTakesOnlyWhatIsDue.start_max(log, self.clock.now_ms())
+            limit = RetentionTakesOnlyWhatIsDue.start_max(log, self.clock.now_ms(), was_full=self.was_full)
             if start > limit and self.pressed:
                 EarlyDeletionTakesWholeBatches.check(log, start, limit)
                 return

@@ -16,13 +16,14 @@ def retained_start(
     total_bytes: int,
     stretches: Iterable[tuple[int, int, int]],
     now_ms: int,
+    full: bool = False,
 ) -> int:
-    """The new start of a log.
+    """The new start of a log, on a disk that is `full` or not.
 
     `stretches` are what is deleted as a whole, oldest first: (offset after it, bytes, highest timestamp). They are only looked at
     as far as needed. `end` is what may go at most; total_bytes is the size of all of them.
     """
-    new_start = max(start, min(floor, end)) if config.acknowledged == "release" else start
+    new_start = max(start, min(floor, end)) if releases(config, full=full) else start
     if not config.delete or (config.retention_ms is None and config.retention_bytes is None):
         return new_start
     expired_before = None if config.retention_ms is None else now_ms - config.retention_ms
@@ -37,6 +38,13 @@ def retained_start(
         new_start = max(new_start, next_offset)
         excess -= size
     return new_start
+
+
+def releases(config: LogConfig, *, full: bool) -> bool:
+    """Whether what is below the floor goes at once: on a full disk also what was only held for a while."""
+    if config.acknowledged == "hold":
+        return full and config.delete and (config.retention_ms is not None or config.retention_bytes is not None)
+    return config.acknowledged == "release"
 
 
 CLASS_DEFAULT, CLASS_COMPACTED, CLASS_BY_AGE = 0, 1, 2

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mainstem.storage.contract import Commit, LogChange, LogConfig, MaintainReport, TrimLog
 from mainstem.storage.log_state import LogState
-from mainstem.storage.retention import retained_start
+from mainstem.storage.retention import releases, retained_start
 from mainstem.storage.steps import Steps, in_parts, turn
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def retain(engine: LocalEngine, report: MaintainReport) -> Steps[None]:
         for state in part:
             if state.producers:
                 report.expired_producers += _expire(state, now_ms - engine.settings.producer_expiry_ms)
-            if state.start < state.stable and _may_be_due(state.config, state, now_ms):
+            if state.start < state.stable and _may_be_due(state.config, state, now_ms, full=engine.ledger.full):
                 start = _retained(engine, state, now_ms)
                 if start > state.start:
                     changes.append(TrimLog(state.log, start))
@@ -42,9 +42,9 @@ def retain(engine: LocalEngine, report: MaintainReport) -> Steps[None]:
             yield turn(engine.runtime)
 
 
-def _may_be_due(config: LogConfig, state: LogState, now_ms: int) -> bool:
+def _may_be_due(config: LogConfig, state: LogState, now_ms: int, *, full: bool) -> bool:
     """Whether the log's stretches are worth a look."""
-    if config.acknowledged == "release" and state.floor > state.start:
+    if state.floor > state.start and releases(config, full=full):
         return True
     if not config.delete:
         return False
@@ -68,6 +68,7 @@ def _retained(engine: LocalEngine, state: LogState, now_ms: int) -> int:
             for s in engine.files.stretches(state, visible_start)
         ),
         now_ms=now_ms,
+        full=engine.ledger.full,
     )
     if config.retention_ms is not None:
         # Nothing expires before the oldest stretch that stays: no need to look sooner.

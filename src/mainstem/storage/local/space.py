@@ -67,10 +67,14 @@ class Space:
         """Bytes that a merge may write to a directory for runs. Only one that gives space back may use the reserve."""
         engine = self._engine
         usage = engine.disk.usage(path)
+        # The next files of the write-ahead log must still find their room: appends go on beside the merge.
+        wanted = engine.settings.wal_file_bytes
+        if not engine.ledger.full:
+            wanted = engine.pending_bytes + 2 * wanted
+        kept = max(0, wanted + engine.writer.announced_bytes - engine.writer.prepared_bytes)
         if not frees:
-            return max(0, usage.free - engine.settings.reserve_bytes(usage.total))
-        # The next file of the write-ahead log must still find its room.
-        return max(0, usage.free - max(0, engine.settings.wal_file_bytes - engine.writer.prepared_bytes))
+            kept = max(kept, engine.settings.reserve_bytes(usage.total))
+        return max(0, usage.free - kept)
 
     def run_bytes_max(self, path: str) -> int:
         """Size of a run. None is larger than the reserve, so that what is alive in it can be rewritten on a full disk."""
@@ -98,10 +102,12 @@ class Space:
         spares, file_bytes = engine.writer.spares, settings.wal_file_bytes
         # A spare file beyond the one that is kept goes as soon as its space is wanted.
         surplus = max(0, spares - 1) * file_bytes
-        usages = [usage._replace(free=usage.free + surplus * has_wal) for usage, has_wal in rooms]
+        surplus -= engine.writer.announced_bytes
+        usages = [usage._replace(free=max(0, usage.free + surplus * has_wal)) for usage, has_wal in rooms]
         self.usage = fullest = min(usages, key=lambda usage: usage.free / max(1, usage.total))
         used = 1 - fullest.free / max(1, fullest.total)
-        self._wal_free = min(usage.free for usage, has_wal in rooms if has_wal)
+        wal_free = min(usage.free for usage, has_wal in rooms if has_wal)
+        self._wal_free = max(0, wal_free - engine.writer.announced_bytes)
         # What is under way can no longer be refused: it must find room, in this file, in spare ones or in new ones.
         is_tight = self._wal_free + spares * file_bytes < engine.pending_bytes + 2 * file_bytes
         full = is_tight or any(usage.free < settings.reserve_bytes(usage.total) for usage in usages)

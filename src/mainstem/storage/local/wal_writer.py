@@ -79,6 +79,8 @@ class WalWriter:
         self._failed = False
         self._guard = LaneGuard()
         self.spare_names = 0
+        self.announced_bytes = 0
+        """Room of a file that is not made yet: the disk still calls it free."""
         self._groups_are_large = False
         """Whether those of the last file were."""
         self.rolls_next = False
@@ -98,22 +100,22 @@ class WalWriter:
         generation, first = self._next_generation, self._next_sequence
         self._next_generation += 1
         target = f"{self._directory}/{wal_name(generation)}"
-        takes_spare = len(self._spares) > 1 or (self._spares and (is_first or self._is_full()))
-        spare = self._spares.popleft() if takes_spare else None
+        keeps_spare = len(self._spares) == 1 and not is_first and not self._is_full() and self._has_room()
+        spare = self._spares.popleft() if self._spares and not keeps_spare else None
         disk, size = self._disk, self._settings.wal_file_bytes
         now_ms, node, directory = self._runtime.now_ms(), self._node, self._directory
         wal_file = WalFile(cast(DiskFile, _NotOpenYet(target)), generation, first, first - 1, SECTOR_BYTES, size)
         header = encode_file_header(FileHeader(generation, first, first - 1, node, now_ms))
 
+        self.announced_bytes += size if spare is None else 0
+
         def prepare() -> None:
-            source = spare
-            if source is None and self._spares and not self._has_room():
-                source = self._spares.popleft()
-            if source is None:
+            if spare is None:
                 # Out of stock, much is being written in large groups: to write zeros first would hold all of it up.
                 file, wal_file.capacity = self._new_file(target, zeroed=is_first)
+                self.announced_bytes -= size
             else:
-                disk.rename(source, target)
+                disk.rename(spare, target)
                 file = disk.open(target)
             file.write([header], 0)
             file.sync()

@@ -62,11 +62,11 @@ def test_appends_are_refused_before_the_disk_is_full_to_the_last_byte() -> None:
     asyncio.run(main())
 
 
-def full_node() -> Node:
+def full_node(config: LogConfig = RETAINED) -> Node:
     """A node whose disk takes no more appends, with two logs of which each file and run has a part."""
     node = Node(wal_file_bytes=FILE_BYTES, disk_reserve_bytes=FILE_BYTES)
     node.disk.capacity = 24 * FILE_BYTES
-    node.create(FIRST, SECOND, config=RETAINED)
+    node.create(FIRST, SECOND, config=config)
     while True:
         (result,) = node.wait(node.engine.commit([Commit(appends=[Append(FIRST, batch(bytes(4096)))])]))
         if not isinstance(result, Committed):
@@ -120,6 +120,25 @@ def test_what_is_deleted_makes_room_within_seconds() -> None:
     assert is_appendable(node)
     assert not node.engine.files.runs
     assert node.disk.used < 6 * FILE_BYTES
+
+
+def test_what_queues_have_settled_makes_room_and_nothing_else_of_them() -> None:
+    node = full_node(LogConfig(retention_ms=1 << 50, acknowledged="hold"))
+    end = node.wait(node.engine.offset_at(FIRST, Edge.END)).offset
+    node.wait(node.engine.alter([MoveFloor(FIRST, end - 1), MoveFloor(SECOND, 1)]))
+    maintain(node, 12)
+    assert is_appendable(node)
+    assert node.wait(node.engine.offset_at(FIRST, Edge.START)).offset == end - 1
+    assert node.wait(node.engine.offset_at(SECOND, Edge.START)).offset == 1
+
+
+def test_what_queues_have_settled_is_held_while_there_is_room() -> None:
+    node = Node()
+    node.create(FIRST, config=LogConfig(retention_ms=1 << 50, acknowledged="hold"))
+    node.append(FIRST, "settled", records=10)
+    node.wait(node.engine.alter([MoveFloor(FIRST, 10)]))
+    maintain(node, 10)
+    assert node.wait(node.engine.offset_at(FIRST, Edge.START)).offset == 0
 
 
 def test_dead_runs_go_although_no_merge_finds_room() -> None:
