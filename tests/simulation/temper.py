@@ -99,6 +99,13 @@ def draw_temper(rng: Random) -> Temper:
     return full_disk_temper(rng) if kind < RECYCLING_SHARE + FULL_DISK_SHARE else mixed_temper(rng)
 
 
+def roomy_temper(rng: Random) -> Temper:
+    """Any world in which the disk never becomes full: for an engine that gives no space back."""
+    while (temper := draw_temper(rng)).full:
+        pass
+    return temper
+
+
 def mixed_temper(rng: Random) -> Temper:
     """A bit of everything."""
     return _mixed(rng, rng.random())

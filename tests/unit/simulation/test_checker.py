@@ -6,13 +6,14 @@ import pytest
 
 from tests.simulation.reference_engine import ReferenceEngine
 from tests.simulation.seed_run import Outcome, run_seed
+from tests.simulation.temper import roomy_temper
 from tests.unit.simulation import broken_engines as broken
 
 SEEDS_MAX = 150
 
 
 def run(seed: int, engine: type[ReferenceEngine] = ReferenceEngine) -> Outcome:
-    return run_seed(seed, engine, run_merge=None)
+    return run_seed(seed, engine, run_merge=None, draw=roomy_temper)
 
 
 @pytest.mark.slow

@@ -101,11 +101,10 @@ class Space:
         engine, settings = self._engine, self._engine.settings
         spares, file_bytes = engine.writer.spares, settings.wal_file_bytes
         # A spare file beyond the one that is kept goes as soon as its space is wanted.
-        surplus = max(0, spares - 1) * file_bytes
-        surplus -= engine.writer.announced_bytes
+        surplus = max(0, spares - 1) * file_bytes - engine.writer.announced_bytes
         usages = [usage._replace(free=max(0, usage.free + surplus * has_wal)) for usage, has_wal in rooms]
-        self.usage = fullest = min(usages, key=lambda usage: usage.free / max(1, usage.total))
-        used = 1 - fullest.free / max(1, fullest.total)
+        used = max(1 - usage.free / max(1, usage.total) for usage in usages)
+        self.usage = min((usage for usage, _ in rooms), key=lambda usage: usage.free / max(1, usage.total))
         wal_free = min(usage.free for usage, has_wal in rooms if has_wal)
         self._wal_free = max(0, wal_free - engine.writer.announced_bytes)
         # What is under way can no longer be refused: it must find room, in this file, in spare ones or in new ones.
