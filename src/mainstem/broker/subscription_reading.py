@@ -22,6 +22,8 @@ class Wish(NamedTuple):
     """No record more; otherwise a batch that is begun is given whole."""
     stretch: int = 1
     """Stretches of neighbouring batches are told as one until they have so many records."""
+    is_bounded: bool = False
+    """Not even the first batch may be larger than `bytes_max`."""
 
 
 class Taken(NamedTuple):
@@ -43,7 +45,7 @@ def lease_from(
     taken = Taken([], [])
     given = 0
     for header, batch in _batches(cursor, result, offset, committed_only):
-        if given >= wish.records_max:
+        if given >= wish.records_max or (wish.is_bounded and len(batch) > wish.bytes_max):
             break
         room = wish.records_max - given if wish.is_strict else limits.leases_max
         leased = cursor.lease(wish.owner, header.base_offset, header.last_offset, room, limits, now_ms)

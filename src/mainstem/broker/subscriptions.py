@@ -136,7 +136,8 @@ class Subscriptions:
         if cursor is None:  # forgotten meanwhile
             return Taken([], [])
         offset = cursor.first_free()
-        for _ in range(READS_MAX):
+        # A bounded wish does not look behind a batch that it has no room for.
+        for _ in range(1 if wish.is_bounded else READS_MAX):
             if len(cursor.leases) >= rules.limits.leases_max:
                 break
             try:

@@ -118,6 +118,16 @@ def test_large_messages_up_to_the_limit(broker: Broker) -> None:
     assert failed[0].code() == KafkaError.MSG_SIZE_TOO_LARGE
 
 
+def test_answers_stay_below_what_the_client_takes(broker: Broker) -> None:
+    """Records of 900 kB in three partitions: this client refuses an answer that holds two of them."""
+    topic, partitions, each = "confluent-tight", 3, 3
+    create(broker, topic, partitions)
+    messages = [{"value": bytes(900_000), "partition": index} for index in range(partitions) for _ in range(each)]
+    produce(broker, topic, messages)
+    limits = {"fetch.max.bytes": 1_000_000, "message.max.bytes": 1_000_000, "receive.message.max.bytes": 1_000_512}
+    assert len(read(broker, topic, partitions * each, partitions, **limits)) == partitions * each
+
+
 def test_administration(broker: Broker) -> None:
     client = admin(broker)
     create(broker, "administered", 2, retention_ms="86400000")

@@ -222,4 +222,50 @@ def test_reads_under_way_share_the_limit_of_the_answer() -> None:
     assert fetch.reserve(fetch.places[3]) == 700
     fetch.take(fetch.places[1], Answer.of(ReadResult([b"x" * 5_000], 0, 9, 9, 3)))
     fetch.take(fetch.places[2], Answer.of(ReadResult([], 0, 9, 9, 3)))
-    assert fetch.reserve(fetch.places[4]) == 0, "a large batch has used up the rest"
+    assert fetch.gathered_bytes == 300, "a batch above the limit comes only alone"
+    assert fetch.reserve(fetch.places[4]) == 1_000
+    assert fetch.reserve(fetch.places[5]) == 500
+
+
+def test_who_was_left_out_is_read_when_others_bring_nothing() -> None:
+    """The first partition has only records of an open transaction: a careful reader gets none of them."""
+    wanted = [PartitionFetch(index, 0, 1_000, -1) for index in range(2)]
+    request = FetchRequest(
+        -1, 500, 1, 1_000, committed_only=True, session_id=0, session_epoch=-1, topics=[("t", wanted)]
+    )
+    fetch = Fetch(request, 1_000, request.topics, [Place(each) for each in wanted])
+    assert [fetch.reserve(place) for place in fetch.places] == [1_000, 0]
+    open_records = bytes(batch(b"x" * 800))
+    fetch.take(fetch.places[0], Answer.of(ReadResult([open_records], 0, 1, 0, 1)))
+    fetch.take(fetch.places[1], Answer.of(ReadResult([], 0, 5, 5, 0)))
+    assert not fetch.is_enough
+    assert fetch.unread_places() == [fetch.places[1]]
+    assert fetch.reserve(fetch.places[1]) == 1_000
+    fetch.take(fetch.places[1], Answer.of(ReadResult([bytes(batch(b"y" * 2_000))], 0, 1, 1, 1)))
+    assert fetch.is_enough
+    assert fetch.gathered_bytes > 2_000, "the first batch comes whatever its size"
+
+
+@pytest.mark.parametrize(
+    ("max_bytes", "partition_max", "expected"),
+    [(1_000, 1 << 20, [1, 0, 0]), (2_000, 1 << 20, [2, 0, 0]), (2_000, 950, [1, 1, 0]), (1, 1 << 20, [1, 0, 0]),
+     (4_000, 10, [1, 0, 0]), (1 << 20, 1 << 20, [3, 3, 3])],
+)  # fmt: skip
+def test_an_answer_keeps_to_its_limit(max_bytes: int, partition_max: int, expected: list[int]) -> None:
+    """Batches of about 900 bytes: a batch above a limit comes only where the answer holds no other."""
+
+    @with_adapter
+    async def run(connect: Connect) -> None:
+        client = connect()
+        await client.create("t", 3)
+        for partition in range(3):
+            for _ in range(3):
+                await client.produce("t", batch(b"x" * 820), partition=partition)
+        wanted = [{"partition": p, "fetch_offset": 0, "partition_max_bytes": partition_max} for p in range(3)]
+        topics = [{"topic": "t", "partitions": wanted}]
+        limits = {"max_wait_ms": 60_000, "min_bytes": 6_000, "max_bytes": max_bytes}
+        response = await client.ask(ApiKey.FETCH, 12, topics=topics, **limits)
+        given = [len(values(p.records or b"")) for p in response.responses[0].partitions]
+        assert given == expected
+
+    run()

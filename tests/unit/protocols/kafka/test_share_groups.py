@@ -487,3 +487,24 @@ async def test_what_is_settled_and_counted_survives_a_restart(engine: MemoryEngi
     await broker.topics.delete(broker.topics.get("t"))
     await opened()
     assert not (await engine.load("subscriptions/g")).entries, "of a topic that is gone nothing is kept"
+
+
+@with_adapter
+async def test_an_answer_keeps_to_its_limit(connect: Connect) -> None:
+    client = connect()
+    await client.create("many", 3)
+    topic_id = (await client.ask(ApiKey.METADATA, 12, topics=[{"name": "many"}])).topics[0].topic_id
+    assert await configure(client, "g", share_auto_offset_reset="earliest") == 0
+    for partition in range(3):
+        await client.produce("many", batch(b"x" * 820), partition=partition)
+    await beat(client, "me", 0, ["many"])
+    wanted = [{"partition_index": index, "acknowledgement_batches": []} for index in range(3)]
+    me = Member(client, topic_id)
+    topics = [{"topic_id": topic_id, "partitions": wanted}]
+    seen = []
+    for _ in range(3):
+        answer = await me.fetch(topics=topics, max_bytes=1_000)
+        given = [p for topic in answer.responses for p in topic.partitions if p.acquired_records]
+        assert len(given) == 1, "the second batch of about 900 bytes has no room"
+        seen.append(given[0].partition_index)
+    assert sorted(seen) == [0, 1, 2]

@@ -97,12 +97,14 @@ class FetchHandler:
 class Place:
     """One partition of one fetch, and what there is for it so far."""
 
-    __slots__ = ("answer", "log", "reserved_bytes", "wanted")
+    __slots__ = ("answer", "is_unread", "log", "reserved_bytes", "wanted")
 
     def __init__(self, wanted: PartitionFetch) -> None:
         self.wanted = wanted
         self.log = -1
         self.reserved_bytes = 0
+        self.is_unread = False
+        """Whether others had reserved all room of the answer when its turn came."""
         self.answer = PartitionAnswer(wanted.partition, ErrorCode.NONE)
 
     def refuse(self, code: int) -> None:
@@ -115,7 +117,9 @@ class Fetch:
 
     __slots__ = (
         "_bytes_left",
+        "_bytes_max",
         "_committed_only",
+        "_is_full",
         "_reserved_bytes",
         "gathered_bytes",
         "places",
@@ -139,13 +143,16 @@ class Fetch:
         self.places = places
         self.gathered_bytes = 0
         self._reserved_bytes = 0
+        self._bytes_max = bytes_max
         self._bytes_left = bytes_max
+        self._is_full = False
         self._committed_only = request.committed_only
         self.refused = any(place.answer.error for place in places)
 
     def reserve(self, place: Place) -> int:
         """What one more read may bring: held back from the others until it has come. The first brings a batch in any case."""
-        if self._bytes_left <= 0 and (self.gathered_bytes or self._reserved_bytes):
+        place.is_unread = self._bytes_left <= 0 and (self.gathered_bytes or self._reserved_bytes) > 0
+        if place.is_unread:
             return 0
         place.reserved_bytes = max(1, min(place.wanted.bytes_max, self._bytes_left))
         self._reserved_bytes += place.reserved_bytes
@@ -153,7 +160,10 @@ class Fetch:
         return place.reserved_bytes
 
     def take(self, place: Place, answer: Answer[ReadResult]) -> None:
-        """What was read for a place; it replaces what was there before."""
+        """What was read for a place; it replaces what was there before.
+
+        Only an answer that holds nothing else takes a batch above its limits: some clients read no larger answer.
+        """
         index = place.wanted.partition
         self.gathered_bytes -= place.answer.batch_bytes
         self._reserved_bytes -= place.reserved_bytes
@@ -171,6 +181,10 @@ class Fetch:
             batches, after = _stable_part(result)
             aborted = [(a.producer, a.first) for a in result.aborted if a.first < after]
         size = sum(map(len, batches))
+        room = min(place.wanted.bytes_max, self._bytes_max - self.gathered_bytes)
+        if self.gathered_bytes and size > room:
+            batches, size = _fitting_part(batches, room)
+            self._is_full = True
         self.gathered_bytes += size
         self._bytes_left -= size
         place.answer = PartitionAnswer(
@@ -182,7 +196,12 @@ class Fetch:
         """Whether there is no reason to wait for more."""
         if self.refused or not self.places or self.request.max_wait_ms <= 0:
             return True
-        return self.gathered_bytes >= self.request.bytes_min
+        return self._is_full or self.gathered_bytes >= min(self.request.bytes_min, self._bytes_max)
+
+    def unread_places(self) -> list[Place]:
+        """Those that had no room and have some now, because others brought less than they had reserved."""
+        has_room = self._bytes_left > 0 or not self.gathered_bytes
+        return [place for place in self.places if place.is_unread] if has_room else []
 
     def encode_empty(self, version: int, correlation_id: int, throttle_ms: int) -> Sequence[Buffer]:
         """The response to who is over the limit: nothing, and when to come again. A session is not begun with it."""
@@ -263,6 +282,10 @@ class ConnectionReader:
         if fetch.is_enough:
             self._finish()
             return
+        unread = fetch.unread_places()
+        if unread:
+            self._gather(unread)
+            return
         if self._timer is None:
             self._timer = self._clock.call_later(fetch.request.max_wait_ms / 1000, self._finish)
         self._gather_grown(fetch)
@@ -314,6 +337,27 @@ def _refusal(index: int, error: BaseException) -> PartitionAnswer:
     if isinstance(error, OffsetOutOfRange):
         return PartitionAnswer(index, ErrorCode.OFFSET_OUT_OF_RANGE, error.end, error.end, error.start)
     return PartitionAnswer(index, code_of(error))
+
+
+def _fitting_part(batches: Sequence[Buffer], bytes_max: int) -> tuple[Sequence[Buffer], int]:
+    """The whole batches that fit in, and their size."""
+    kept: list[Buffer] = []
+    left = bytes_max
+    for buffer in batches:
+        size = len(buffer)
+        if size > left:
+            position = 0
+            while position < size:
+                length = _BASE_LENGTH.unpack_from(buffer, position)[1] + _LOG_OVERHEAD
+                if position + length > left:
+                    break
+                position += length
+            if position:
+                kept.append(memoryview(buffer)[:position])
+            return kept, bytes_max - left + position
+        kept.append(buffer)
+        left -= size
+    return kept, bytes_max - left
 
 
 def _stable_part(result: ReadResult) -> tuple[Sequence[Buffer], int]:

@@ -191,11 +191,12 @@ class ShareFetchHandlers:
         is_strict = call.version >= RENEW_FROM and body.share_acquire_mode == RECORD_LIMIT
         records_left, bytes_left = body.max_records, min(body.max_bytes, self._bytes_max)
         answers: dict[Spot, Body] = {}
+        has_records = False
         for spot in list(session.spots):
             if records_left <= 0 or bytes_left <= 0:
                 break
             size = min(bytes_left, PARTITION_BYTES_MAX)
-            wish = Wish(session.member, records_left, size, is_strict, max(body.batch_size, 1))
+            wish = Wish(session.member, records_left, size, is_strict, max(body.batch_size, 1), has_records)
             log = self._place(spot)
             try:
                 if isinstance(log, ErrorCode):
@@ -207,6 +208,7 @@ class ShareFetchHandlers:
                 answers[spot] = {"error_code": code_of(error), "error_message": str(error)}
                 continue
             if taken.leased:
+                has_records = True
                 records = b"".join(taken.batches)
                 records_left -= taken.records
                 bytes_left -= len(records)
