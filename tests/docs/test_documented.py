@@ -8,12 +8,15 @@ import pytest
 import typer
 
 from mainstem.cli.app import app
+from mainstem.coordination.group_config import STORED as GROUP_STORED
+from mainstem.coordination.topic_config import STORED as TOPIC_STORED
 from mainstem.server.registry import REGISTERED
 from mainstem.server.settings import Key, known_keys
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
 REQUIREMENTS = (ROOT / "docs" / "requirements.md").read_text(encoding="utf-8")
+KAFKA = (ROOT / "docs" / "protocols" / "kafka.md").read_text(encoding="utf-8")
 REQUIREMENTS_COUNT = 242
 
 
@@ -35,6 +38,11 @@ def written_default(key: Key) -> str:
 def test_no_setting_is_documented_that_is_none() -> None:
     rows = re.findall(r"^\| `([a-z_.]+)` \|", CONFIGURATION, flags=re.MULTILINE)
     assert sorted(rows) == sorted(known_keys())
+
+
+@pytest.mark.parametrize("name", sorted(TOPIC_STORED | GROUP_STORED))
+def test_what_is_stored_without_effect_is_documented(name: str) -> None:
+    assert f"`{name}`" in KAFKA
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:

@@ -17,7 +17,14 @@ import msgspec
 
 from mainstem.coordination.broker_config import CLUSTER, check_broker_config, topic_defaults
 from mainstem.coordination.errors import InvalidPartitionCount, InvalidTopicName, TopicExists, UnknownTopic
-from mainstem.coordination.topic_config import LONG_MAX, OPTIONS, TABLE, check_topic_config, log_config
+from mainstem.coordination.topic_config import (
+    LONG_MAX,
+    OPTIONS,
+    TABLE,
+    check_topic_config,
+    compression_level,
+    log_config,
+)
 from mainstem.storage.contract import ConfigureLog, CreateLog, DeleteLog, LogChange, LogConfig, Mutation
 
 SCOPE = "catalog"
@@ -56,6 +63,7 @@ class Topic:
         "batch_bytes_max",
         "before_max_ms",
         "codec",
+        "compression_level",
         "configs",
         "effective",
         "id",
@@ -83,6 +91,7 @@ class Topic:
         """Whether records get the time of their arrival."""
         self.codec = CODECS.get(effective.get("compression.type", "producer"))
         """How records are compressed; None: as their producer did."""
+        self.compression_level = compression_level(effective)
         self.is_rewritten = self.is_stamped or self.codec is not None
         self.after_max_ms = _time_bound(effective, "message.timestamp.after.max.ms")
         """How far ahead of our clock the times of records may be."""

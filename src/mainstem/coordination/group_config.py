@@ -17,6 +17,9 @@ DURATION_PREFIX = "by_duration:"
 SESSION_TIMEOUT_MS = (45_000, 60_000)
 """Bounds of what a group may ask for, as Kafka has them."""
 HEARTBEAT_INTERVAL_MS = (5_000, 15_000)
+ASSIGNMENT_INTERVAL_MS = (0, 15_000)
+STORED = frozenset({"consumer.assignment.interval.ms", "share.assignment.interval.ms"})
+"""What is checked, stored and shown, and has no effect: these groups are assigned anew as soon as something changes."""
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 
 
@@ -53,6 +56,13 @@ GROUP_OPTIONS: dict[str, GroupOption] = {
     option.name: option
     for option in (
         GroupOption(
+            "consumer.assignment.interval.ms",
+            "1000",
+            "int",
+            "The shortest time between two assignments; here each change is assigned at once.",
+            _whole(*ASSIGNMENT_INTERVAL_MS),
+        ),
+        GroupOption(
             "consumer.heartbeat.interval.ms",
             "5000",
             "int",
@@ -79,6 +89,13 @@ GROUP_OPTIONS: dict[str, GroupOption] = {
             "boolean",
             "Whether a dead letter has the key and value of its record; otherwise only headers that say where it is.",
             lambda value: value in ("true", "false"),
+        ),
+        GroupOption(
+            "share.assignment.interval.ms",
+            "1000",
+            "int",
+            "The shortest time between two assignments; here each change is assigned at once.",
+            _whole(*ASSIGNMENT_INTERVAL_MS),
         ),
         GroupOption(
             "share.auto.offset.reset",

@@ -1,8 +1,8 @@
 """What a topic can be asked to promise, by the names that Kafka's tools use, and what each means to its logs.
 
-Every name here is kept or refused. Some are kept by construction for the values that are accepted: a single copy always
-has one replica in sync, and space is reclaimed in steps finer than any segment. Whatever is not kept is refused by
-name, because a promise that is silently dropped is found in the worst moment.
+Every name and value that Kafka accepts is accepted, so that tools can copy a topic from one cluster to another. Most of
+them are kept. STORED lists those that have no meaning on one node: they are stored and shown, and docs/protocols/kafka.md
+says so.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ INT_MAX = 2**31 - 1
 SEGMENT_BYTES_MIN = 1 << 20
 MESSAGE_BYTES_MIN = 78
 """What ends a transaction must fit."""
+GZIP_USUAL_LEVEL = "-1"
 TABLE = "table"
 """Whether a topic is kept as a table, too."""
 TABLE_SCHEMES = ("file", "s3", "gs")
@@ -46,7 +47,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 
 def _integer(low: int, high: int) -> Callable[[str], int]:
     def check(value: str) -> int:
-        if _NUMBER.fullmatch(value) is None:
+        if _NUMBER.fullmatch(value.strip()) is None:
             raise ValueError("must be a whole number")
         number = int(value)
         if not low <= number <= high:
@@ -56,13 +57,36 @@ def _integer(low: int, high: int) -> Callable[[str], int]:
     return check
 
 
-def _only(kept: str, reason: str) -> Callable[[str], str]:
-    def check(value: str) -> str:
-        if value.strip().lower() != kept:
-            raise ValueError(f"only {kept} is supported: {reason}")
-        return value
+def _boolean(value: str) -> bool:
+    """As Kafka reads it, in upper or lower case."""
+    known = {"true": True, "false": False}.get(value.strip().lower())
+    if known is None:
+        raise ValueError("must be true or false")
+    return known
 
-    return check
+
+def _no_remote_storage(value: str) -> bool:
+    if _boolean(value):
+        raise ValueError("tiered storage is disabled in the broker")
+    return False
+
+
+def _gzip_level(value: str) -> int:
+    level = _integer(-1, 9)(value)
+    if level == 0:
+        raise ValueError("must be -1 or between 1 and 9")
+    return level
+
+
+_REPLICA = re.compile(r"[0-9]{1,10}:[0-9]{1,10}")
+
+
+def _replicas(value: str) -> list[str]:
+    """Copies by partition and node."""
+    parts = [part.strip() for part in value.split(",") if part.strip()]
+    if parts != ["*"] and not all(_REPLICA.fullmatch(part) for part in parts):
+        raise ValueError("must be * or a list of PARTITION:NODE")
+    return parts
 
 
 def _one_of(*kept: str) -> Callable[[str], str]:
@@ -75,6 +99,8 @@ def _one_of(*kept: str) -> Callable[[str], str]:
 
 
 def _ratio(value: str) -> float:
+    if not value.isascii() or "_" in value:
+        raise ValueError("must be a number")
     number = float(value)
     if not 0 <= number <= 1:
         raise ValueError("must be between 0 and 1")
@@ -86,13 +112,6 @@ def _policies(value: str) -> frozenset[str]:
     if not policies <= {"delete", "compact"}:
         raise ValueError("must be delete, compact, both, or nothing: then all is kept")
     return policies
-
-
-def _flush_messages(value: str) -> int:
-    number = int(value)
-    if number not in (1, LONG_MAX):
-        raise ValueError("only 1 (sync every commit) or no limit is supported; flush.ms sets an interval")
-    return number
 
 
 def _location(value: str) -> str:
@@ -117,17 +136,28 @@ _OPTIONS = (
     TopicOption("compression.type", "string", "producer",
                 _one_of("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
                 "How batches are stored; producer: as they came."),
+    TopicOption("compression.gzip.level", "int", "-1", _gzip_level, "How hard gzip tries, where the broker compresses."),
+    TopicOption("compression.lz4.level", "int", "9", _integer(1, 17), "How hard lz4 tries, where the broker compresses."),
+    TopicOption("compression.zstd.level", "int", "3", _integer(-131_072, 22),
+                "How hard zstd tries, where the broker compresses."),
     TopicOption("delete.retention.ms", "long", "86400000", _LONG, "How long a compacted topic keeps tombstones."),
     TopicOption("errors.deadletterqueue.group.enable", "boolean", "false", _one_of("true", "false"),
                 "Whether share groups may write dead letters to the topic."),
     TopicOption("file.delete.delay.ms", "long", "60000", _LONG,
                 "How long a file outlives what is in it; here no reader ever loses one."),
-    TopicOption("flush.messages", "long", str(LONG_MAX), _flush_messages, "1: sync before every acknowledgement."),
+    TopicOption("flush.messages", "long", str(LONG_MAX), _integer(1, LONG_MAX),
+                "Any number but the largest: sync before every acknowledgement, which is at least as often."),
     TopicOption("flush.ms", "long", str(LONG_MAX), _LONG, "Sync in intervals, or, at its largest, never by ourselves."),
+    TopicOption("follower.replication.throttled.replicas", "list", "", _replicas, "Copies that follow slowly; there are none."),
     TopicOption("index.interval.bytes", "int", "4096", _integer(0, INT_MAX),
                 "Upper bound of what an index leaves out; ours has every batch."),
-    TopicOption("max.compaction.lag.ms", "long", str(LONG_MAX), _only(str(LONG_MAX), "compaction comes by share of dirt"),
-                "When a record must have been compacted."),
+    TopicOption("leader.replication.throttled.replicas", "list", "", _replicas, "Copies that lead slowly; there are none."),
+    TopicOption("local.retention.bytes", "long", "-2", _integer(-2, LONG_MAX),
+                "How much stays here of what is stored elsewhere, too; here is all there is."),
+    TopicOption("local.retention.ms", "long", "-2", _integer(-2, LONG_MAX),
+                "How long it stays here; here is all there is."),
+    TopicOption("max.compaction.lag.ms", "long", str(LONG_MAX), _integer(1, LONG_MAX),
+                "Age at which a record is compacted, however little there is to gain."),
     TopicOption("max.message.bytes", "int", "1048588", _integer(MESSAGE_BYTES_MIN, INT_MAX), "Largest batch."),
     TopicOption("message.timestamp.after.max.ms", "long", "3600000", _LONG,
                 "How far ahead of our clock the time of a record may be."),
@@ -137,12 +167,17 @@ _OPTIONS = (
                 "Whose clock stamps records."),
     TopicOption("min.cleanable.dirty.ratio", "double", "0.5", _ratio, "Share of dirt at which compaction begins."),
     TopicOption("min.compaction.lag.ms", "long", "0", _LONG, "How long a record stays uncompacted."),
-    TopicOption("min.insync.replicas", "int", "1", _only("1", "there is one copy"), "Copies that must acknowledge."),
-    TopicOption("preallocate", "boolean", "false", _only("false", "no file belongs to one topic"),
-                "Whether files are made at full size."),
-    TopicOption("remote.storage.enable", "boolean", "false", _only("false", "all is local"),
-                "Whether old records move elsewhere."),
-    TopicOption("retention.bytes", "long", "-1", _integer(-1, LONG_MAX), "Size above which old records go."),
+    TopicOption("min.insync.replicas", "int", "1", _integer(1, INT_MAX),
+                "Copies that must acknowledge; the synced log stands for all of them."),
+    TopicOption("preallocate", "boolean", "false", _boolean,
+                "Whether files are made at full size; here no file belongs to one topic."),
+    TopicOption("remote.log.copy.disable", "boolean", "false", _boolean,
+                "Whether nothing more is stored elsewhere; nothing ever is."),
+    TopicOption("remote.log.delete.on.disable", "boolean", "false", _boolean,
+                "Whether what is stored elsewhere goes when that ends; nothing is."),
+    TopicOption("remote.storage.enable", "boolean", "false", _no_remote_storage, "Whether old records move elsewhere."),
+    TopicOption("retention.bytes", "long", "-1", _integer(-LONG_MAX - 1, LONG_MAX),
+                "Size above which old records go; below 0: there is none."),
     TopicOption("retention.ms", "long", "604800000", _integer(-1, LONG_MAX), "Age at which records go."),
     TopicOption("segment.bytes", "int", "1073741824", _integer(SEGMENT_BYTES_MIN, INT_MAX),
                 "How many bytes can be compacted at the latest; retention goes by smaller steps."),
@@ -159,7 +194,7 @@ _OPTIONS = (
                 "Where the table lies; empty: tables/TOPIC in the data directory."),
     TopicOption("table.retention.ms", "long", "-1", _integer(-1, LONG_MAX),
                 "Age at which records go from the table; -1: they stay, also when they go from the log."),
-    TopicOption("unclean.leader.election.enable", "boolean", "false", _one_of("true", "false"),
+    TopicOption("unclean.leader.election.enable", "boolean", "false", _boolean,
                 "Whether a copy may lead that lacks records; there is one, and it lacks none."),
     TopicOption("value.format", "string", "raw", _one_of(*VALUE_FORMATS),
                 "What values are; tables and SQL decode them. Nothing that is sent is checked against it."),
@@ -170,11 +205,35 @@ _OPTIONS = (
 
 OPTIONS: Mapping[str, TopicOption] = {option.name: option for option in _OPTIONS}
 
+STORED = frozenset({
+    "file.delete.delay.ms",
+    "follower.replication.throttled.replicas",
+    "index.interval.bytes",
+    "leader.replication.throttled.replicas",
+    "local.retention.bytes",
+    "local.retention.ms",
+    "min.insync.replicas",
+    "preallocate",
+    "remote.log.copy.disable",
+    "remote.log.delete.on.disable",
+    "segment.index.bytes",
+    "segment.jitter.ms",
+    "unclean.leader.election.enable",
+})  # fmt: skip
+"""What is checked, stored and shown, and has no effect on one node."""
+LEVELS: Mapping[str, str] = {
+    "gzip": "compression.gzip.level",
+    "lz4": "compression.lz4.level",
+    "zstd": "compression.zstd.level",
+}
+"""Where the level of a codec is set."""
+
 
 def check_topic_config(configs: Mapping[str, str]) -> None:
     """Raises InvalidTopicConfig for the first name that is unknown or value that is not kept, or does not go with others."""
     for name, value in configs.items():
         check_topic_option(name, value)
+    _check_compaction_lags(configs)
     _check_value_configs(configs)
 
 
@@ -187,6 +246,22 @@ def check_topic_option(name: str, value: str) -> None:
         option.check(value)
     except ValueError as error:
         raise InvalidTopicConfig(f"Invalid value {value} for configuration {name}: {error}") from None
+
+
+def compression_level(configs: Mapping[str, str]) -> int | None:
+    """How hard the codec of `compression.type` tries; None: as it usually does."""
+    name = LEVELS.get(configs.get("compression.type", ""))
+    if name is None or configs.get(name, OPTIONS[name].default) == GZIP_USUAL_LEVEL:
+        return None
+    return int(configs.get(name, OPTIONS[name].default))
+
+
+def _check_compaction_lags(configs: Mapping[str, str]) -> None:
+    least, most = (
+        int(configs.get(name, OPTIONS[name].default)) for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
+    )
+    if least > most:
+        raise InvalidTopicConfig(f"min.compaction.lag.ms ({least}) is larger than max.compaction.lag.ms ({most})")
 
 
 def _check_value_configs(configs: Mapping[str, str]) -> None:
@@ -225,6 +300,7 @@ def log_config(configs: Mapping[str, str], *, is_queue: bool = False) -> LogConf
         compact="compact" in policies,
         tombstone_retention_ms=number("delete.retention.ms"),
         compaction_lag_ms_min=number("min.compaction.lag.ms"),
+        compaction_lag_ms_max=number("max.compaction.lag.ms"),
         dirty_ratio_min=float(configs.get("min.cleanable.dirty.ratio", "0.5")),
         segment_ms=number("segment.ms"),
         segment_bytes=number("segment.bytes"),
@@ -232,10 +308,10 @@ def log_config(configs: Mapping[str, str], *, is_queue: bool = False) -> LogConf
 
 
 def _flush_policy(configs: Mapping[str, str]) -> tuple[Flush | None, int | None]:
-    """Unlike Kafka's, our default is the node's setting, which is to sync; who sets either name says otherwise."""
-    if configs.get("flush.messages") == "1" or configs.get("flush.ms") == "0":
+    """Unlike Kafka's, our default is the node's setting, which is to sync; setting either name replaces it."""
+    messages, interval = (int(configs.get(name, LONG_MAX)) for name in ("flush.messages", "flush.ms"))
+    if messages < LONG_MAX or interval == 0:
         return "sync", None
     if "flush.ms" in configs:
-        interval = int(configs["flush.ms"])
         return ("os", None) if interval == LONG_MAX else ("interval", interval)
     return None, None

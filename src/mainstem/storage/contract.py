@@ -115,6 +115,8 @@ class LogConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     """Keep the last record per key; records without a key are refused."""
     tombstone_retention_ms: int = 86_400_000
     compaction_lag_ms_min: int = 0
+    compaction_lag_ms_max: int = 2**63 - 1
+    """With `compact`: a record of this age is compacted, whatever the ratio is."""
     dirty_ratio_min: float = 0.5
     segment_ms: int = 604_800_000
     """With `compact`: records of this age, or so many bytes of them, can be compacted; younger ones may have to wait."""

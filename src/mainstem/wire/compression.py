@@ -61,19 +61,19 @@ ZSTD: Final = Compression.ZSTD
 LAST_CODEC: Final = int(ZSTD)
 
 
-def compress(codec: int, content: Buffer | Content) -> Buffer | Content:
+def compress(codec: int, content: Buffer | Content, level: int | None = None) -> Buffer | Content:
     """The data as the codec of this number writes it; the content itself for none."""
     match codec:
         case Compression.NONE:
             return content
         case Compression.GZIP:
-            return memoryview(cramjam.gzip.compress(content))
+            return memoryview(cramjam.gzip.compress(content, level))
         case Compression.SNAPPY:
             return _compress_xerial(content)
         case Compression.LZ4:
-            return memoryview(cramjam.lz4.compress(content))
+            return memoryview(cramjam.lz4.compress(content, level))
         case Compression.ZSTD:
-            return memoryview(cramjam.zstd.compress(content))
+            return memoryview(cramjam.zstd.compress(content, level))
         case _:
             raise UnknownCompression(f"no codec has the number {codec}")
 

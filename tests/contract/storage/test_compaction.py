@@ -257,6 +257,23 @@ async def test_little_to_gain_is_left_for_later(engine):
     assert len(await engine.pairs(1)) in (50, 51)
 
 
+async def test_old_records_are_compacted_however_little_there_is_to_gain(engine):
+    lag = {"compact": True, "dirty_ratio_min": 0.9, "compaction_lag_ms_max": HOUR}
+    await compacted_log(engine, 1)
+    await compacted_log(engine, 2)
+    await engine.append(1, *[keyed((b"k%d" % n, bytes(1_000))) for n in range(50)])
+    await engine.seal()
+    await engine.alter([ConfigureLog(1, LogConfig(**lag))])
+    await engine.append(1, keyed((b"k0", b"new"), time=NOW))
+    engine.clock.advance(HOUR)
+    await engine.settle()
+    await engine.append(2, keyed((b"b", b"1"), time=NOW))  # begins the next file
+    await engine.settle()
+    pairs = await engine.pairs(1)
+    assert pairs[-1] == (50, b"k0", b"new")
+    assert len(pairs) == 50
+
+
 async def test_what_is_old_or_large_enough_need_not_wait_for_a_full_file(engine):
     await compacted_log(engine, 1, segment_ms=60_000)
     await compacted_log(engine, 2, segment_bytes=1_000)

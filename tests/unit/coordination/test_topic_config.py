@@ -3,7 +3,7 @@
 import pytest
 
 from mainstem.coordination.errors import InvalidTopicConfig
-from mainstem.coordination.topic_config import LONG_MAX, OPTIONS, check_topic_config, log_config
+from mainstem.coordination.topic_config import LONG_MAX, OPTIONS, check_topic_config, compression_level, log_config
 from mainstem.storage.contract import LogConfig
 
 
@@ -22,16 +22,27 @@ def test_without_configuration_a_log_has_kafkas_defaults() -> None:
         ("compression.type", "brotli"),
         ("retention.ms", "1_000"),
         ("retention.ms", "\u0664"),
-        ("flush.messages", "100"),
+        ("flush.messages", "0"),
         ("max.message.bytes", "10"),
         ("max.message.bytes", "many"),
         ("message.timestamp.type", "logappendtime"),
-        ("min.insync.replicas", "2"),
+        ("min.insync.replicas", "0"),
+        ("max.compaction.lag.ms", "0"),
+        ("compression.gzip.level", "0"),
+        ("compression.gzip.level", "10"),
+        ("compression.lz4.level", "18"),
+        ("compression.zstd.level", "23"),
+        ("leader.replication.throttled.replicas", "0:1,*"),
+        ("follower.replication.throttled.replicas", "0-1"),
+        ("local.retention.ms", "-3"),
+        ("local.retention.bytes", "-3"),
+        ("remote.storage.enable", "true"),
+        ("remote.log.copy.disable", "yes"),
         ("retention.ms", "-2"),
         ("segment.bytes", "100"),
         ("min.cleanable.dirty.ratio", "1.1"),
         ("unheard.of", "1"),
-        ("preallocate", "true"),
+        ("preallocate", "perhaps"),
         ("table", "yes"),
         ("table.interval.ms", "10"),
         ("table.location", "tables/here"),
@@ -72,6 +83,13 @@ def test_a_topic_that_is_a_table() -> None:
         ({"cleanup.policy": "compact, delete"}, {"compact": True, "delete": True}),
         ({"max.message.bytes": "2000000"}, {"batch_bytes_max": 2_000_000}),
         ({"flush.messages": "1"}, {"flush": "sync"}),
+        ({"flush.messages": "100"}, {"flush": "sync"}),
+        ({"flush.messages": "100", "flush.ms": "250"}, {"flush": "sync"}),
+        ({"flush.messages": str(LONG_MAX)}, {"flush": None}),
+        ({"flush.messages": str(LONG_MAX), "flush.ms": "250"}, {"flush": "interval"}),
+        ({"max.compaction.lag.ms": "7"}, {"compaction_lag_ms_max": 7}),
+        ({"retention.bytes": "-7"}, {"retention_bytes": None}),
+        ({"retention.ms": " 60000 "}, {"retention_ms": 60_000}),
         ({"flush.ms": "0"}, {"flush": "sync"}),
         ({"flush.ms": "250"}, {"flush": "interval", "flush_interval_ms": 250}),
         ({"flush.ms": str(LONG_MAX)}, {"flush": "os"}),
@@ -83,3 +101,47 @@ def test_a_topic_that_is_a_table() -> None:
 def test_what_a_configuration_means_to_a_log(configs: dict[str, str], expected: dict[str, object]) -> None:
     config = log_config(configs)
     assert {name: getattr(config, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("compression.gzip.level", "-1"),
+        ("compression.zstd.level", "-131072"),
+        ("follower.replication.throttled.replicas", "*"),
+        ("leader.replication.throttled.replicas", "0:1, 1:1"),
+        ("leader.replication.throttled.replicas", ""),
+        ("local.retention.bytes", "1000"),
+        ("local.retention.ms", "-2"),
+        ("min.insync.replicas", "2"),
+        ("preallocate", "TRUE"),
+        ("remote.log.copy.disable", "true"),
+        ("remote.log.delete.on.disable", "true"),
+    ],
+)
+def test_what_kafka_accepts_is_accepted(name: str, value: str) -> None:
+    check_topic_config({name: value})
+    assert log_config({name: value}) == log_config({}), "without effect on the log"
+
+
+def test_lags_of_compaction_must_agree() -> None:
+    check_topic_config({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "5"})
+    with pytest.raises(InvalidTopicConfig, match=r"min\.compaction\.lag\.ms \(6\)"):
+        check_topic_config({"min.compaction.lag.ms": "6", "max.compaction.lag.ms": "5"})
+
+
+@pytest.mark.parametrize(
+    ("configs", "level"),
+    [
+        ({}, None),
+        ({"compression.gzip.level": "3"}, None),
+        ({"compression.type": "gzip"}, None),
+        ({"compression.type": "gzip", "compression.gzip.level": "3"}, 3),
+        ({"compression.type": "lz4"}, 9),
+        ({"compression.type": "zstd", "compression.zstd.level": "-7"}, -7),
+        ({"compression.type": "snappy", "compression.zstd.level": "7"}, None),
+    ],
+)
+def test_the_level_of_compression(configs: dict[str, str], level: int | None) -> None:
+    check_topic_config(configs)
+    assert compression_level(configs) == level

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mainstem.storage import engine_scopes as scopes
-from mainstem.storage.contract import MaintainReport
+from mainstem.storage.contract import LogConfig, MaintainReport
 from mainstem.storage.local.merge_job import CompactionRule
 from mainstem.storage.local.merges import FileChanges, Merges
 from mainstem.storage.local.tail import place_of
@@ -68,7 +68,7 @@ class Compactions:
             if state is None or not state.config.compact or state.tail is None or not len(state.tail):
                 continue
             _, place, _, time_ms = state.tail.row(0)
-            old = time_ms <= now_ms - state.config.segment_ms
+            old = time_ms <= now_ms - min(state.config.segment_ms, _overdue_ms(state.config))
             if place >= active and (old or state.tail.bytes_from(0) >= state.config.segment_bytes):
                 self._sealed_ms = now_ms
                 return True
@@ -77,13 +77,15 @@ class Compactions:
     def _progress(self, state: LogState, now_ms: int) -> CompactionProgress | None:
         """What a compaction of the log would reach, if one is due.
 
-        It is due when enough was written since the last one, and once more when the tombstones of that have been kept
-        for long enough.
+        It is due when enough was written since the last one, or some of that is old enough, and once more when the
+        tombstones of the last one have been kept for long enough.
         """
         value = self._engine.ledger.scopes.get(scopes.FILES, {}).get(compacted_key(state.log))
         cleaned_to, settle_ms = (0, 0) if value is None else scopes.decode_pair(value)
         config = state.config
         youngest_ms = now_ms - config.compaction_lag_ms_min
+        overdue_ms = now_ms - _overdue_ms(config)
+        is_overdue = False
         clean = dirty = 0
         reach = cleaned_to
         for stretch in self._engine.files.stretches(state, state.visible_start):
@@ -93,8 +95,9 @@ class Compactions:
                 clean += stretch.size
             else:
                 dirty += stretch.size
+                is_overdue |= stretch.time <= overdue_ms
             reach = max(reach, stretch.next)
-        if dirty and dirty >= config.dirty_ratio_min * (clean + dirty):
+        if dirty and (is_overdue or dirty >= config.dirty_ratio_min * (clean + dirty)):
             return CompactionProgress(reach, now_ms + config.tombstone_retention_ms)
         if settle_ms and settle_ms < now_ms and clean:
             return CompactionProgress(reach, 0)
@@ -118,6 +121,14 @@ class Compactions:
             engine.measure(state)
             report.compacted_logs += 1
         return done
+
+
+def _overdue_ms(config: LogConfig) -> int:
+    """Half of the longest lag.
+
+    A block is dated by its youngest record. Half the lag is left for its oldest, which waits in the active file at first.
+    """
+    return config.compaction_lag_ms_max // 2
 
 
 def compacted_key(log: int) -> bytes:

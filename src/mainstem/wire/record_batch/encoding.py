@@ -174,12 +174,13 @@ def assemble_batch(
     producer_epoch: int,
     base_sequence: int,
     record_count: int,
+    level: int | None = None,
 ) -> bytearray:
     """Header and checksum around encoded records, which are compressed here as the attributes say."""
     codec = attributes & COMPRESSION_MASK
     batch = bytearray(HEADER_BYTES)
     if record_count:
-        batch += compress(codec, body) if codec else body
+        batch += compress(codec, body, level) if codec else body
     head_batch(
         batch,
         base_offset=base_offset,

@@ -43,12 +43,14 @@ def place_batch(buffer: bytearray | memoryview, position: int, base_offset: int,
     _INT32.pack_into(buffer, position + LEADER_EPOCH_AT, leader_epoch)
 
 
-def recompress_batch(batch: Buffer, codec: int, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytearray:
+def recompress_batch(
+    batch: Buffer, codec: int, level: int | None = None, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
+) -> bytearray:
     """The one batch in the buffer with its records compressed by another codec; the records themselves are not looked at."""
-    return recompress_opened(*open_batch(batch, decompressed_bytes_max), codec)
+    return recompress_opened(*open_batch(batch, decompressed_bytes_max), codec, level)
 
 
-def recompress_opened(header: BatchHeader, body: Content, codec: int) -> bytearray:
+def recompress_opened(header: BatchHeader, body: Content, codec: int, level: int | None = None) -> bytearray:
     """The same of a batch that was opened."""
     return assemble_batch(
         body,
@@ -62,6 +64,7 @@ def recompress_opened(header: BatchHeader, body: Content, codec: int) -> bytearr
         producer_epoch=header.producer_epoch,
         base_sequence=header.base_sequence,
         record_count=header.record_count,
+        level=level,
     )
 
 
