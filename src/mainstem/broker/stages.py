@@ -388,5 +388,7 @@ def _check_for(topic: Topic, batch: memoryview, *, is_keyed: bool) -> None:
     size_max = log_config(topic.configs).batch_bytes_max
     if len(batch) > size_max:
         raise BatchTooLarge(f"{len(batch)} bytes; topic {topic.name} takes {size_max}")
-    if topic.is_compacted and not is_keyed and any(key is None for _, _, key, _ in decode_keys(batch)):
-        raise KeyRequired(f"topic {topic.name} is compacted by key and takes no record without one")
+    if topic.is_compacted and not is_keyed:
+        keyless = [place for place, (_, _, key, _) in enumerate(decode_keys(batch)) if key is None]
+        if keyless:
+            raise KeyRequired(f"topic {topic.name} is compacted by key and takes no record without one", keyless)

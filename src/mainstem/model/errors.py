@@ -3,7 +3,7 @@
     MainstemError
     |-- PeerError            the caller asked for what cannot be: answer it, go on
     |   |-- UnknownLog, LogExists, OffsetOutOfRange
-    |   |-- InvalidBatch -> CorruptBatch, BatchTooLarge, KeyRequired, MisdatedBatch
+    |   |-- InvalidBatch -> CorruptBatch, BatchTooLarge, InvalidRecords -> KeyRequired, MisdatedBatch
     |   |-- CommitTooLarge
     |   `-- SequenceError -> OutOfOrderSequence, DuplicateSequence, StaleEpoch
     |-- FencedError          the caller has lost its role: it must stop acting in it
@@ -14,6 +14,8 @@
 
 Bugs of our own are assertions, not members of this tree: they need the opposite reaction.
 """
+
+from collections.abc import Sequence
 
 
 class MainstemError(Exception):
@@ -54,11 +56,24 @@ class BatchTooLarge(InvalidBatch):
     """The batch is larger than its log accepts."""
 
 
-class MisdatedBatch(InvalidBatch):
+PLACES_MAX = 1_000
+"""How many records of one batch an error names."""
+
+
+class InvalidRecords(InvalidBatch):
+    """Some records of a batch cannot be taken, and therefore none is."""
+
+    def __init__(self, message: str, places: Sequence[int] = ()) -> None:
+        super().__init__(message)
+        self.places = places[:PLACES_MAX]
+        """Which ones, counted from the first of the batch; not all of very many, and none where nobody has looked."""
+
+
+class MisdatedBatch(InvalidRecords):
     """The time of a record is further from ours than its topic allows."""
 
 
-class KeyRequired(InvalidBatch):
+class KeyRequired(InvalidRecords):
     """A record without a key was sent to a log that is compacted by key."""
 
 

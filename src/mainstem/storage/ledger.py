@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 from mainstem.model.errors import (
+    PLACES_MAX,
     BatchTooLarge,
     CommitTooLarge,
     CorruptBatch,
@@ -592,8 +594,10 @@ def _end_visible(state: LogState, producer: int, marker: int, commit: bool) -> N
 
 
 def _check_keys(batch: Buffer) -> None:
-    if any(key is None for _, _, key, _ in keys_in(*open_batch(batch))):
-        raise KeyRequired("a log compacted by key takes no record without one")
+    keys = enumerate(keys_in(*open_batch(batch)))
+    keyless = list(islice((place for place, (_, _, key, _) in keys if key is None), PLACES_MAX))
+    if keyless:
+        raise KeyRequired("a log compacted by key takes no record without one", keyless)
 
 
 def _check_config(config: LogConfig) -> None:

@@ -21,6 +21,9 @@ from tests.clients.kafka.serving import PATIENCE_S, QUICK_RETURN, Broker, collec
 
 pytestmark = pytest.mark.conformance
 
+INVALID_DIFFERENT_RECORD = -138
+"""What librdkafka says of a record whose batch holds another that is invalid."""
+
 
 def admin(broker: Broker) -> AdminClient:
     return AdminClient({"bootstrap.servers": broker.address, **QUICK_RETURN})
@@ -128,6 +131,24 @@ def test_answers_stay_below_what_the_client_takes(broker: Broker) -> None:
     assert len(read(broker, topic, partitions * each, partitions, **limits)) == partitions * each
 
 
+def test_only_records_that_cannot_be_taken_are_to_blame(broker: Broker) -> None:
+    """In one batch of 100 records for a compacted topic, 10 have no key."""
+    topic, keyless = "confluent-keyless", range(3, 100, 10)
+    create(broker, topic, cleanup_policy="compact")
+    errors: dict[int, int] = {}
+
+    def note(error: KafkaError | None, message: Message) -> None:
+        assert error is not None
+        errors[int(message.value())] = error.code()
+
+    producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 500, **QUICK_RETURN})
+    for number in range(100):
+        producer.produce(topic, b"%d" % number, None if number in keyless else b"key", on_delivery=note)
+    assert producer.flush(PATIENCE_S) == 0
+    assert {number for number, code in errors.items() if code == KafkaError.INVALID_RECORD} == set(keyless)
+    assert {code for number, code in errors.items() if number not in keyless} == {INVALID_DIFFERENT_RECORD}
+
+
 def test_administration(broker: Broker) -> None:
     client = admin(broker)
     create(broker, "administered", 2, retention_ms="86400000")
@@ -147,7 +168,7 @@ def test_administration(broker: Broker) -> None:
     client.delete_topics(["administered"])["administered"].result(PATIENCE_S)
     assert "administered" not in client.list_topics(timeout=PATIENCE_S).topics
     with pytest.raises(KafkaException) as refused:
-        create(broker, "unkept", min_insync_replicas="2")
+        create(broker, "unkept", min_insync_replicas="0")
     assert refused.value.args[0].code() == KafkaError.INVALID_CONFIG
 
 

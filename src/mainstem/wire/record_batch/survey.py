@@ -4,8 +4,10 @@ A batch of a few kilobytes may hold a hundred megabytes, so opening one has a li
 spend; a batch above it is opened by a thread, up to `APART`.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from mainstem.model.errors import PLACES_MAX
 from mainstem.wire.compression import DECOMPRESSED_BYTES_MAX, Content
 from mainstem.wire.errors import DecompressedTooLarge
 from mainstem.wire.record_batch.header import BatchHeader, Buffer
@@ -38,9 +40,13 @@ class Survey(NamedTuple):
     """The lowest timestamp of a record that has one, if the records were looked at."""
     spent: Effort = Effort(0, 0)
     """What it took."""
+    keyless: Sequence[int] = ()
+    """The first records without a key, by their place in the batch."""
 
 
-def survey_batch(batch: Buffer, *, looks_at_records: bool, codec: int | None, effort: Effort) -> Survey:
+def survey_batch(
+    batch: Buffer, *, looks_at_records: bool, codec: int | None, effort: Effort, level: int | None = None
+) -> Survey:
     """Open the one batch in the buffer. Raises kinds of InvalidBatch: DecompressedTooLarge if it takes more than the effort."""
     header = check_batch(batch)
     recompresses = codec is not None and header.compression != codec
@@ -49,18 +55,22 @@ def survey_batch(batch: Buffer, *, looks_at_records: bool, codec: int | None, ef
     if looks_at_records and header.record_count > effort.records_max:
         raise DecompressedTooLarge(f"{header.record_count} records, above the limit of {effort.records_max}")
     header, body = open_batch(batch, effort.bytes_max)
-    is_keyed, oldest_ms = _look(header, body) if looks_at_records else (None, None)
+    keyless: list[int] = []
+    is_keyed, oldest_ms = _look(header, body, keyless) if looks_at_records else (None, None)
     if codec is not None and recompresses:
-        batch = recompress_opened(header, body, codec)
-    return Survey(batch, is_keyed, oldest_ms, Effort(len(body), header.record_count if looks_at_records else 0))
+        batch = recompress_opened(header, body, codec, level)
+    spent = Effort(len(body), header.record_count if looks_at_records else 0)
+    return Survey(batch, is_keyed, oldest_ms, spent, keyless)
 
 
-def _look(header: BatchHeader, body: Content) -> tuple[bool, int | None]:
+def _look(header: BatchHeader, body: Content, keyless: list[int]) -> tuple[bool, int | None]:
     is_keyed = True
     oldest_ms: int | None = None
-    for _, time_ms, key, _ in keys_in(header, body):
+    for place, (_, time_ms, key, _) in enumerate(keys_in(header, body)):
         if key is None:
             is_keyed = False
+            if len(keyless) < PLACES_MAX:
+                keyless.append(place)
         if time_ms >= 0 and (oldest_ms is None or time_ms < oldest_ms):
             oldest_ms = time_ms
     return is_keyed, oldest_ms

@@ -143,6 +143,43 @@ async def test_times_far_from_ours_are_refused(connect: Connect) -> None:
     assert (await client.produce("t", broken)).error_code == ErrorCode.CORRUPT_MESSAGE
 
 
+@pytest.mark.parametrize("version", range(3, 14))
+def test_records_that_cannot_be_taken_are_named(version: int) -> None:
+    @with_adapter
+    async def run(connect: Connect) -> None:
+        client = connect()
+        now_ms = time.time_ns() // 1_000_000
+        await client.create("t", cleanup_policy="compact")
+        topic_id = (await client.ask(ApiKey.METADATA, 12, topics=[{"name": "t"}])).topics[0].topic_id
+        keyless = range(7, 100, 10)
+        mixed = encode_batch([Record(n, now_ms, None if n in keyless else b"k", b"v") for n in range(100)])
+        late = encode_batch([Record(n, now_ms + n % 2 * 10_000_000, b"k", b"v") for n in range(4)])
+        for records, code, places in (
+            (mixed, ErrorCode.INVALID_RECORD, list(keyless)),
+            (late, ErrorCode.INVALID_TIMESTAMP, [1, 3]),
+            (batch(b"v"), ErrorCode.NONE, []),
+        ):
+            data = [{"name": "t", "topic_id": topic_id, "partition_data": [{"index": 0, "records": records}]}]
+            response = await client.ask(ApiKey.PRODUCE, version, acks=-1, topic_data=data)
+            answer = response.responses[0].partition_responses[0]
+            assert answer.error_code == code
+            if version >= 8:
+                assert [error.batch_index for error in answer.record_errors] == places
+                assert all(error.batch_index_error_message for error in answer.record_errors)
+                assert (answer.error_message is None) == (code == ErrorCode.NONE)
+        assert await values(client, "t") == [b"v"], "of a batch with such records, none is taken"
+
+    run()
+
+
+@with_adapter
+async def test_no_more_are_named_than_an_answer_holds(connect: Connect) -> None:
+    client = connect()
+    await client.create("t", cleanup_policy="compact")
+    answer = await client.produce("t", batch(*[b""] * 3_000, key=None))
+    assert [error.batch_index for error in answer.record_errors] == list(range(1_000))
+
+
 @with_adapter
 async def test_without_acknowledgement_nothing_is_answered_and_a_refusal_closes(connect: Connect) -> None:
     client = connect()

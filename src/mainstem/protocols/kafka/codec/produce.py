@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from mainstem.protocols.kafka.codec.cursor import INT32, bytes_at, count_at, skip_tags, text_at
@@ -89,9 +90,11 @@ class PartitionOutcome(NamedTuple):
     base: int = -1
     append_time_ms: int = -1
     message: str | None = None
+    refused: Sequence[int] = ()
+    """The records that are to blame, counted from the first of the batch."""
 
 
-Outcome: TypeAlias = "PartitionOutcome | tuple[int, int, int, int, str | None]"
+Outcome: TypeAlias = "PartitionOutcome | tuple[int, int, int, int, str | None, Sequence[int]]"
 """A plain tuple of the same does where there is one for every batch: it is made several times faster."""
 
 _SIZE_CORRELATION = struct.Struct(">ii")
@@ -99,6 +102,9 @@ _OUTCOME = struct.Struct(">ihqq")
 _OUTCOME_START = struct.Struct(">ihqqq")
 _NO_ERRORS_CLASSIC = INT32.pack(0)
 _NULL_TEXT = b"\xff\xff"
+_NO_TAGS = b"\x00"
+_NOTHING_WRONG = b"\x01\x00\x00"
+"""No errors of single records, no text, no tags."""
 _NO_THROTTLE = INT32.pack(0)
 
 
@@ -124,23 +130,22 @@ def encode_produce(
 def _encode_classic(out: bytearray, version: int, topics: list[tuple[str | bytes, list[Outcome]]]) -> None:
     out += INT32.pack(len(topics))
     for name, outcomes in topics:
-        text = name.encode() if isinstance(name, str) else name
-        out += len(text).to_bytes(2, "big")
-        out += text
+        topic = name.encode() if isinstance(name, str) else name
+        out += len(topic).to_bytes(2, "big")
+        out += topic
         out += INT32.pack(len(outcomes))
-        for index, error, base, append_time_ms, message in outcomes:
+        for index, error, base, append_time_ms, message, refused in outcomes:
             if version < LOG_START_FROM:
                 out += _OUTCOME.pack(index, error, base, append_time_ms)
                 continue
             out += _OUTCOME_START.pack(index, error, base, append_time_ms, -1)
             if version >= RECORD_ERRORS_FROM:
-                out += _NO_ERRORS_CLASSIC
-                if message is None:
-                    out += _NULL_TEXT
+                text = _NULL_TEXT if message is None else _classic_text(message)
+                if refused:
+                    _encode_refused(out, INT32.pack(len(refused)), refused, text)
                 else:
-                    content = message.encode()
-                    out += len(content).to_bytes(2, "big")
-                    out += content
+                    out += _NO_ERRORS_CLASSIC
+                out += text
 
 
 def _encode_flexible(out: bytearray, topics: list[tuple[str | bytes, list[Outcome]]]) -> None:
@@ -148,20 +153,44 @@ def _encode_flexible(out: bytearray, topics: list[tuple[str | bytes, list[Outcom
     encode_unsigned_varint(out, len(topics) + 1)
     for name, outcomes in topics:
         if isinstance(name, str):
-            text = name.encode()
-            encode_unsigned_varint(out, len(text) + 1)
-            out += text
+            topic = name.encode()
+            encode_unsigned_varint(out, len(topic) + 1)
+            out += topic
         else:
             out += name
         encode_unsigned_varint(out, len(outcomes) + 1)
-        for index, error, base, append_time_ms, message in outcomes:
+        for index, error, base, append_time_ms, message, refused in outcomes:
             out += _OUTCOME_START.pack(index, error, base, append_time_ms, -1)
-            out.append(1)  # no errors of single records
             if message is None:
-                out.append(0)
+                out += _NOTHING_WRONG
+                continue
+            text = _flexible_text(message)
+            if refused:
+                count = bytearray()
+                encode_unsigned_varint(count, len(refused) + 1)
+                _encode_refused(out, count, refused, text + _NO_TAGS)
             else:
-                content = message.encode()
-                encode_unsigned_varint(out, len(content) + 1)
-                out += content
-            out.append(0)
+                out.append(1)
+            out += text
+            out += _NO_TAGS
         out.append(0)
+
+
+def _encode_refused(out: bytearray, count: bytes | bytearray, refused: Sequence[int], text: bytes | bytearray) -> None:
+    """Each record with the same text: what is wrong with them is the same."""
+    out += count
+    for place in refused:
+        out += INT32.pack(place)
+        out += text
+
+
+def _classic_text(message: str) -> bytes:
+    content = message.encode()
+    return len(content).to_bytes(2, "big") + content
+
+
+def _flexible_text(message: str) -> bytes:
+    content = message.encode()
+    out = bytearray()
+    encode_unsigned_varint(out, len(content) + 1)
+    return bytes(out) + content

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
+from mainstem.broker.log import Buffer
 from mainstem.broker.topics import Topic
-from mainstem.model.errors import BatchTooLarge, KeyRequired, MainstemError, MisdatedBatch
+from mainstem.model.errors import BatchTooLarge, InvalidBatch, KeyRequired, MainstemError, MisdatedBatch
 from mainstem.wire.errors import DecompressedTooLarge
-from mainstem.wire.record_batch import HEADER_BYTES
+from mainstem.wire.record_batch import HEADER_BYTES, keys_in, open_batch, read_header
 from mainstem.wire.record_batch.survey import APART, AT_ONCE, Effort, Survey, survey_batch
 
 
@@ -23,6 +24,7 @@ class Large(NamedTuple):
     records: memoryview
 
 
+LONG_MAX = 2**63 - 1
 Opened: TypeAlias = dict[int, Survey | MainstemError]
 """What was seen in the batches of one request, or what is wrong with them, by the identity of their bytes."""
 
@@ -79,11 +81,25 @@ def check_survey(topic: Topic, survey: Survey, now_ms: int) -> None:
     """Raises what the topic does not take: KeyRequired, MisdatedBatch."""
     behind, oldest_ms = topic.before_max_ms, survey.oldest_ms
     if behind is not None and oldest_ms is not None and now_ms - oldest_ms > behind:
-        raise MisdatedBatch(f"a record is dated {oldest_ms}, more than {behind} ms behind our clock")
+        places = misdated_places(survey.batch, now_ms - behind, LONG_MAX)
+        raise MisdatedBatch(f"a record is dated {oldest_ms}, more than {behind} ms behind our clock", places)
     if topic.is_compacted and survey.is_keyed is False:
-        raise KeyRequired(f"topic {topic.name} is compacted by key and takes no record without one")
+        raise KeyRequired(f"topic {topic.name} is compacted by key and takes no record without one", survey.keyless)
+
+
+def misdated_places(batch: Buffer, oldest_ms: int, newest_ms: int) -> list[int]:
+    """The records with a time out of bounds; none where the batch is too large to be opened on the event loop."""
+    if read_header(batch).record_count > AT_ONCE.records_max:
+        return []
+    try:
+        facts = enumerate(keys_in(*open_batch(batch, AT_ONCE.bytes_max)))
+        # A time below 0 says that there is none.
+        return [place for place, (_, at_ms, _, _) in facts if at_ms > newest_ms or 0 <= at_ms < oldest_ms]
+    except InvalidBatch:
+        return []
 
 
 def _survey(topic: Topic, records: memoryview, effort: Effort) -> Survey:
     looks_at_records = topic.is_compacted or topic.before_max_ms is not None
-    return survey_batch(records, looks_at_records=looks_at_records, codec=topic.codec, effort=effort)
+    codec, level = topic.codec, topic.compression_level
+    return survey_batch(records, looks_at_records=looks_at_records, codec=codec, level=level, effort=effort)

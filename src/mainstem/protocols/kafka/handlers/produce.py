@@ -19,7 +19,7 @@ from mainstem.broker.stages import PREFIX as STAGE_PREFIX
 from mainstem.broker.stages import Admission
 from mainstem.broker.topics import Topic
 from mainstem.broker.transactions import Identity
-from mainstem.model.errors import InvalidBatch, MainstemError, MisdatedBatch
+from mainstem.model.errors import InvalidBatch, InvalidRecords, MainstemError, MisdatedBatch
 from mainstem.protocols.kafka.codec.cursor import skip_tags
 from mainstem.protocols.kafka.codec.produce import (
     FLEXIBLE_FROM,
@@ -32,7 +32,14 @@ from mainstem.protocols.kafka.codec.produce import (
     encode_produce,
 )
 from mainstem.protocols.kafka.errors import code_of
-from mainstem.protocols.kafka.handlers.opening import Opened, Opening, check_survey, open_alone, open_large
+from mainstem.protocols.kafka.handlers.opening import (
+    Opened,
+    Opening,
+    check_survey,
+    misdated_places,
+    open_alone,
+    open_large,
+)
 from mainstem.protocols.kafka.session.machine import Reply
 from mainstem.wire.errors import UnknownMessage
 from mainstem.wire.kafka import ErrorCode
@@ -183,7 +190,7 @@ class ProduceHandler:
                     if topic.is_opened or topic.is_stamped:
                         records, stamp, is_keyed = self._judged(topic, records, opened)
                 except MainstemError as error:
-                    answers.append(PartitionOutcome(index, code_of(error), message=str(error)))
+                    answers.append(_refusal(index, error))
                     continue
                 if unusual and records[_ATTRIBUTES_LOW_AT] & _TRANSACTIONAL:
                     admitted = self._admit(topic.logs[index], records, version, index, request, is_keyed)
@@ -227,7 +234,7 @@ class ProduceHandler:
                     records, _, is_keyed = self._judged(topic, records, opened)
                 admission = self._stages.admit(destination, index, records, is_keyed=is_keyed)
             except MainstemError as error:
-                answers.append(PartitionOutcome(index, code_of(error), message=str(error)))
+                answers.append(_refusal(index, error))
                 continue
             staged.append((len(commits), admission))
             commits.append(admission.commit)
@@ -252,7 +259,7 @@ class ProduceHandler:
 
         def finish_silently(answer: Answer[list[CommitResult]]) -> None:
             _note(answer, places)
-            refused = next((code for _, answers in outcomes for _, code, _, _, _ in answers if code), None)
+            refused = next((code for _, answers in outcomes for _, code, _, _, _, _ in answers if code), None)
             if refused is None:
                 reply.send()
                 return
@@ -353,7 +360,13 @@ def _check_times(topic: Topic, records: memoryview, now_ms: int) -> None:
     if ahead is not None:
         (newest,) = _TIME.unpack_from(records, MAX_TIMESTAMP_AT)
         if newest - now_ms > ahead and check_batch(records):
-            raise MisdatedBatch(f"a record is dated {newest}, more than {ahead} ms ahead of our clock")
+            places = misdated_places(records, 0, now_ms + ahead)
+            raise MisdatedBatch(f"a record is dated {newest}, more than {ahead} ms ahead of our clock", places)
+
+
+def _refusal(index: int, error: Exception) -> PartitionOutcome:
+    refused = error.places if isinstance(error, InvalidRecords) else ()
+    return PartitionOutcome(index, code_of(error), message=str(error), refused=refused)
 
 
 def _note(answer: Answer[list[CommitResult]], places: list[Place]) -> None:
@@ -367,6 +380,6 @@ def _note(answer: Answer[list[CommitResult]], places: list[Place]) -> None:
     for (answers, at, index, stamp), result in zip(places, answer.result(), strict=True):
         if isinstance(result, Committed):
             # A batch that its stage holds already has no base.
-            answers[at] = (index, 0, result.bases[0] if result.bases else -1, stamp, None)
+            answers[at] = (index, 0, result.bases[0] if result.bases else -1, stamp, None, ())
         else:
-            answers[at] = PartitionOutcome(index, code_of(result), message=str(result))
+            answers[at] = _refusal(index, result)
