@@ -107,6 +107,10 @@ async def test_a_quorum_of_one(connect: Connect) -> None:
         ({"feature": "transaction.version", "max_version_level": -1}, False),
         ({"feature": "group.version", "max_version_level": 1, "upgrade_type": 9}, False),
         ({"feature": "unheard.of", "max_version_level": 1}, False),
+        ({"feature": "metadata.version", "max_version_level": 30}, True),
+        ({"feature": "metadata.version", "max_version_level": 31}, False),
+        ({"feature": "metadata.version", "max_version_level": 29, "upgrade_type": 2}, False),
+        ({"feature": "kraft.version", "max_version_level": 1}, False),
     ],
 )
 def test_features_stay_as_they_are(update: dict[str, Any], is_fine: bool) -> None:
@@ -114,12 +118,30 @@ def test_features_stay_as_they_are(update: dict[str, Any], is_fine: bool) -> Non
     async def run(connect: Connect) -> None:
         expected = ErrorCode.NONE if is_fine else ErrorCode.INVALID_UPDATE_VERSION
         client = connect()
-        alone = await client.ask(ApiKey.UPDATE_FEATURES, 1, feature_updates=[update])
-        assert [result.error_code for result in alone.results] == [expected]
-        whole = await client.ask(ApiKey.UPDATE_FEATURES, 2, feature_updates=[update])
-        assert whole.error_code == expected
+        for version in range(3):
+            older = {key: value for key, value in update.items() if version or key != "upgrade_type"}
+            answer = await client.ask(ApiKey.UPDATE_FEATURES, version, feature_updates=[older])
+            if version or older == update:
+                assert (answer.error_code, answer.error_message is None) == (expected, is_fine)
+            if version < 2:
+                is_listed = answer.error_code == ErrorCode.NONE
+                assert [result.feature for result in answer.results] == [update["feature"]] * is_listed
 
     run()
+
+
+@with_adapter
+async def test_features_are_announced(connect: Connect) -> None:
+    client = connect()
+    answer = await client.ask(ApiKey.API_VERSIONS, 4)
+    supported = {f.name: (f.min_version, f.max_version) for f in answer.supported_features}
+    assert supported["metadata.version"] == (7, 30)
+    assert supported["kraft.version"] == (0, 0)
+    finalized = {f.name: f.max_version_level for f in answer.finalized_features}
+    assert finalized["metadata.version"] == 30
+    assert "kraft.version" not in finalized, "level 0 means off"
+    older = await client.ask(ApiKey.API_VERSIONS, 3)
+    assert [f.name for f in older.supported_features] == ["metadata.version"]
 
 
 @with_adapter

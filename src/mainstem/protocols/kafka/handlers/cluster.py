@@ -9,6 +9,7 @@ from mainstem.broker.broker import Broker
 from mainstem.broker.topics import NewTopic, Topic
 from mainstem.model.errors import MainstemError
 from mainstem.protocols.kafka.errors import code_of
+from mainstem.protocols.kafka.handlers.features import FEATURES
 from mainstem.protocols.kafka.handlers.requests import Body, Call, Served, announced
 from mainstem.protocols.kafka.handlers.topic_descriptions import TopicDescriptions, describe_partition
 from mainstem.protocols.kafka.mapping import (
@@ -27,9 +28,6 @@ BROKER_ENDPOINTS = 1
 COORDINATOR_LISTS_FROM = 4
 GROUP_COORDINATOR, TRANSACTION_COORDINATOR = 0, 1
 ZERO_FEATURES_FROM = 4
-FEATURES = (("group.version", 1), ("share.version", 1), ("transaction.version", 2))
-"""Groups: 1, the broker can assign (KIP-848). Share groups: 1 (KIP-932). Transactions: 2, partitions
-take part by being written to, and each transaction has an epoch of its own (KIP-890)."""
 PARTITIONS_PER_PAGE_MAX = 2_000
 
 
@@ -61,14 +59,18 @@ class ClusterHandlers:
     def api_versions(self, call: Call) -> Body:
         """What is served, and nothing else."""
         # KIP-1022: older clients do not understand a feature that may be off.
-        supported = [{"name": name, "min_version": 0, "max_version": level} for name, level in FEATURES]
+        understood = [f for f in FEATURES.values() if f.lowest or call.version >= ZERO_FEATURES_FROM]
         return {
             "error_code": ErrorCode.NONE,
             "api_keys": announced(self._served),
-            "supported_features": supported if call.version >= ZERO_FEATURES_FROM else [],
+            "supported_features": [
+                {"name": f.name, "min_version": f.lowest, "max_version": f.highest} for f in understood
+            ],
             "finalized_features_epoch": 0,
             "finalized_features": [
-                {"name": name, "max_version_level": level, "min_version_level": level} for name, level in FEATURES
+                {"name": f.name, "max_version_level": f.level, "min_version_level": f.level}
+                for f in FEATURES.values()
+                if f.level
             ],
         }
 

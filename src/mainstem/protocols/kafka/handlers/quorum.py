@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mainstem.broker.broker import Broker
-from mainstem.protocols.kafka.handlers.cluster import FEATURES
+from mainstem.protocols.kafka.handlers.features import FEATURES
 from mainstem.protocols.kafka.handlers.requests import Body, Call, Served
 from mainstem.protocols.kafka.mapping import LEADER_EPOCH, NODE_ID, Advertised, StoreFacts
 from mainstem.wire.kafka import ApiKey, ErrorCode
@@ -15,7 +15,7 @@ METADATA_LOG = "__cluster_metadata"
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 UPGRADE_TYPES_FROM = 1
 WHOLE_FROM = 2
-"""From here on UpdateFeatures has one result for all."""
+"""From here on UpdateFeatures does not list the features."""
 FIXED_VOTERS = "The voters are fixed: the one node."
 
 
@@ -79,17 +79,18 @@ class QuorumHandlers:
 
     def update_features(self, call: Call) -> Body:
         """To where they are. None can be switched off: what is served is served."""
-        reasons = {update.feature: _reason_against(update, call.version) for update in call.body.feature_updates}
-        if call.version < WHOLE_FROM:
-            results = [
-                {"feature": name, "error_code": _update_code(reason), "error_message": reason}
-                for name, reason in reasons.items()
-            ]
-            return {"error_code": ErrorCode.NONE, "error_message": None, "results": results}
-        reason = next((told for told in reasons.values() if told is not None), None)
+        updates = call.body.feature_updates
+        reasons = (_reason_against(update, call.version) for update in updates)
+        reason = next((told for told in reasons if told is not None), None)
         if reason is not None:
-            reason = f"The update failed for all features since the following feature had an error: {reason}"
-        return {"error_code": _update_code(reason), "error_message": reason}
+            message = f"The update failed for all features since the following feature had an error: {reason}"
+            return {"error_code": ErrorCode.INVALID_UPDATE_VERSION, "error_message": message, "results": []}
+        results = [{"feature": u.feature, "error_code": ErrorCode.NONE, "error_message": None} for u in updates]
+        return {
+            "error_code": ErrorCode.NONE,
+            "error_message": None,
+            "results": results if call.version < WHOLE_FROM else [],
+        }
 
     # Brokers and voters
 
@@ -115,24 +116,21 @@ def _reason_against(update: Any, version: int) -> str | None:
     kind = update.upgrade_type if version >= UPGRADE_TYPES_FROM else UPGRADE
     if version < UPGRADE_TYPES_FROM and update.allow_downgrade:
         kind = SAFE_DOWNGRADE
-    level = dict(FEATURES).get(name)
+    feature = FEATURES.get(name)
     reason = None
     if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         reason = "The upgrade type is not known."
     elif wanted < 0:
         reason = "A feature version cannot be less than 0."
-    elif level is None or wanted > level:
-        known = "this feature" if level is None else f"this version: it goes up to {level}"
-        reason = f"Broker {NODE_ID} does not support {known}."
-    elif wanted < level and kind == UPGRADE:
+    elif feature is None:
+        reason = f"Broker {NODE_ID} does not support this feature."
+    elif not feature.lowest <= wanted <= feature.highest:
+        reason = f"Broker {NODE_ID} only supports versions {feature.lowest}-{feature.highest}."
+    elif wanted < feature.level and kind == UPGRADE:
         reason = (
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or "
             "unsafe downgrade."
         )
-    elif wanted < level:
-        reason = f"It is always at {level} here."
+    elif wanted != feature.level:
+        reason = f"It is always at {feature.level} here."
     return None if reason is None else f"Invalid update version {wanted} for feature {name}. {reason}"
-
-
-def _update_code(reason: str | None) -> ErrorCode:
-    return ErrorCode.NONE if reason is None else ErrorCode.INVALID_UPDATE_VERSION
