@@ -8,6 +8,7 @@ import pytest
 import typer
 
 from mainstem.cli.app import app
+from mainstem.coordination.broker_config import STORED as BROKER_STORED
 from mainstem.coordination.group_config import STORED as GROUP_STORED
 from mainstem.coordination.topic_config import STORED as TOPIC_STORED
 from mainstem.server.registry import REGISTERED
@@ -40,7 +41,7 @@ def test_no_setting_is_documented_that_is_none() -> None:
     assert sorted(rows) == sorted(known_keys())
 
 
-@pytest.mark.parametrize("name", sorted(TOPIC_STORED | GROUP_STORED))
+@pytest.mark.parametrize("name", sorted({*TOPIC_STORED, *GROUP_STORED, *BROKER_STORED}))
 def test_what_is_stored_without_effect_is_documented(name: str) -> None:
     assert f"`{name}`" in KAFKA
 

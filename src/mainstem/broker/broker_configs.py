@@ -1,5 +1,6 @@
-"""The words of what holds for all topics, as adapters use them."""
+"""The words of the broker's settings, as adapters use them."""
 
-from mainstem.coordination.broker_config import BROKER_NAMES, CLUSTER, TOPIC_NAMES
+from mainstem.coordination.broker_config import BROKER_NAMES, CLUSTER, REPLICATION_RATES, STORED, TOPIC_NAMES
+from mainstem.coordination.broker_facts import BROKER_FACTS, BrokerFact
 
-__all__ = ["BROKER_NAMES", "CLUSTER", "TOPIC_NAMES"]
+__all__ = ["BROKER_FACTS", "BROKER_NAMES", "CLUSTER", "REPLICATION_RATES", "STORED", "TOPIC_NAMES", "BrokerFact"]

@@ -45,20 +45,22 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 """What Java reads as a number; Python would take more."""
 
 
+def check_number(value: str, low: int, high: int) -> int:
+    """A whole number within bounds. Raises ValueError."""
+    if _NUMBER.fullmatch(value.strip()) is None:
+        raise ValueError("must be a whole number")
+    number = int(value)
+    if not low <= number <= high:
+        raise ValueError(f"must be between {low} and {high}")
+    return number
+
+
 def _integer(low: int, high: int) -> Callable[[str], int]:
-    def check(value: str) -> int:
-        if _NUMBER.fullmatch(value.strip()) is None:
-            raise ValueError("must be a whole number")
-        number = int(value)
-        if not low <= number <= high:
-            raise ValueError(f"must be between {low} and {high}")
-        return number
-
-    return check
+    return lambda value: check_number(value, low, high)
 
 
-def _boolean(value: str) -> bool:
-    """As Kafka reads it, in upper or lower case."""
+def read_boolean(value: str) -> bool:
+    """As Kafka reads it, in upper or lower case. Raises ValueError."""
     known = {"true": True, "false": False}.get(value.strip().lower())
     if known is None:
         raise ValueError("must be true or false")
@@ -66,7 +68,7 @@ def _boolean(value: str) -> bool:
 
 
 def _no_remote_storage(value: str) -> bool:
-    if _boolean(value):
+    if read_boolean(value):
         raise ValueError("tiered storage is disabled in the broker")
     return False
 
@@ -169,11 +171,11 @@ _OPTIONS = (
     TopicOption("min.compaction.lag.ms", "long", "0", _LONG, "How long a record stays uncompacted."),
     TopicOption("min.insync.replicas", "int", "1", _integer(1, INT_MAX),
                 "Copies that must acknowledge; the synced log stands for all of them."),
-    TopicOption("preallocate", "boolean", "false", _boolean,
+    TopicOption("preallocate", "boolean", "false", read_boolean,
                 "Whether files are made at full size; here no file belongs to one topic."),
-    TopicOption("remote.log.copy.disable", "boolean", "false", _boolean,
+    TopicOption("remote.log.copy.disable", "boolean", "false", read_boolean,
                 "Whether nothing more is stored elsewhere; nothing ever is."),
-    TopicOption("remote.log.delete.on.disable", "boolean", "false", _boolean,
+    TopicOption("remote.log.delete.on.disable", "boolean", "false", read_boolean,
                 "Whether what is stored elsewhere goes when that ends; nothing is."),
     TopicOption("remote.storage.enable", "boolean", "false", _no_remote_storage, "Whether old records move elsewhere."),
     TopicOption("retention.bytes", "long", "-1", _integer(-LONG_MAX - 1, LONG_MAX),
@@ -194,7 +196,7 @@ _OPTIONS = (
                 "Where the table lies; empty: tables/TOPIC in the data directory."),
     TopicOption("table.retention.ms", "long", "-1", _integer(-1, LONG_MAX),
                 "Age at which records go from the table; -1: they stay, also when they go from the log."),
-    TopicOption("unclean.leader.election.enable", "boolean", "false", _boolean,
+    TopicOption("unclean.leader.election.enable", "boolean", "false", read_boolean,
                 "Whether a copy may lead that lacks records; there is one, and it lacks none."),
     TopicOption("value.format", "string", "raw", _one_of(*VALUE_FORMATS),
                 "What values are; tables and SQL decode them. Nothing that is sent is checked against it."),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.broker_configs import BROKER_FACTS
 from mainstem.broker.clock import LoopClock
 from mainstem.protocols.kafka.adapter import KafkaAdapter
 from mainstem.protocols.kafka.session.settings import KafkaSettings
@@ -82,9 +83,55 @@ async def test_what_holds_for_all_topics_can_be_set(connect: Connect) -> None:
         ("num.partitions", "2"),
         ("log.retention.ms", "soon"),
         ("min.insync.replicas", "0"),
+        ("num.io.threads", "0"),
+        ("num.io.threads", "many"),
+        ("log.cleaner.io.buffer.load.factor", "much"),
+        ("log.preallocate", "maybe"),
+        ("max.connections", "2147483648"),
+        ("sasl.enabled.mechanisms", "PLAIN"),
+        ("ssl.keystore.password", "secret"),
+        ("unheard.of", "1"),
     ):
         assert await alter(client, BROKER, "1", (name, SET, value)) == ErrorCode.INVALID_REQUEST
     assert await alter(client, BROKER, "2", ("log.retention.ms", SET, "1")) == ErrorCode.INVALID_REQUEST
+
+
+@with_adapter
+async def test_every_setting_of_kafkas_brokers_is_told(connect: Connect) -> None:
+    told = await describe(connect(), BROKER, "1", include_synonyms=True, include_documentation=True)
+    assert set(BROKER_FACTS) <= set(told)
+    assert len(BROKER_FACTS) == 340
+    threads = told["num.io.threads"]
+    assert (threads.value, threads.config_source, threads.read_only, threads.config_type) == ("8", DEFAULT, False, 3)
+    assert [(s.name, s.value, s.source) for s in threads.synonyms] == [("num.io.threads", "8", DEFAULT)]
+    assert threads.documentation is None, "without effect, without a word"
+    handlers = told["replica.fetch.max.bytes"]
+    assert (handlers.value, handlers.config_source, handlers.read_only) == ("1048576", DEFAULT, True)
+    secret = told["ssl.keystore.password"]
+    assert (secret.value, secret.is_sensitive, secret.read_only, secret.config_type) == (None, True, True, 9)
+    assert told["log.dir"].config_type == 7
+    assert "leader.replication.throttled.rate" not in told
+
+
+@with_adapter
+async def test_what_has_no_effect_is_stored_and_told(connect: Connect) -> None:
+    client = connect()
+    rate = "leader.replication.throttled.rate"
+    for name, usual, value in (("num.io.threads", "8", "12"), (rate, str(2**63 - 1), "1000000")):
+        assert await alter(client, BROKER, "", (name, SET, value)) == 0
+        assert (await describe(client, BROKER, "", name))[name].value == value
+        told = (await describe(client, BROKER, "1", name, include_synonyms=True))[name]
+        assert (told.value, told.config_source, told.read_only) == (value, OF_CLUSTER, False)
+        assert [(s.value, s.source) for s in told.synonyms] == [(value, OF_CLUSTER), (usual, DEFAULT)]
+        assert await alter(client, BROKER, "1", (name, SET, "9")) == 0
+        assert (await describe(client, BROKER, "1", name))[name].config_source == OF_NODE
+        for place in ("", "1"):
+            assert await alter(client, BROKER, place, (name, DELETE, None)) == 0
+    assert list(await describe(client, BROKER, "")) == ["min.insync.replicas"]
+    assert await alter(client, BROKER, "", ("metric.reporters", APPEND, "mine")) == 0
+    assert (await describe(client, BROKER, "", "metric.reporters"))["metric.reporters"].value.endswith(",mine")
+    lags = [("log.cleaner.min.compaction.lag.ms", SET, "6"), ("log.cleaner.max.compaction.lag.ms", SET, "5")]
+    assert await alter(client, BROKER, "", *lags) == ErrorCode.INVALID_REQUEST
 
 
 @with_adapter

@@ -83,7 +83,6 @@ class BrokerSettings:
             BrokerSetting("transaction.max.timeout.ms", "int", "900000", "900000", "Longest transaction."),
             BrokerSetting("transactional.id.expiration.ms", "int", "604800000", "604800000",
                           "How long a transactional id may be silent."),
-            BrokerSetting("unclean.leader.election.enable", "boolean", "false", "false", "There is nothing to elect."),
         ]  # fmt: skip
 
     def _limits(self) -> list[BrokerSetting]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from mainstem.broker.broker_configs import BROKER_NAMES, CLUSTER, TOPIC_NAMES
+from mainstem.broker.broker_configs import BROKER_FACTS, BROKER_NAMES, CLUSTER, REPLICATION_RATES, STORED, TOPIC_NAMES
 from mainstem.broker.topics import OPTIONS, TopicOption, Topics
 from mainstem.protocols.kafka.handlers.broker_settings import BrokerSetting
 from mainstem.protocols.kafka.handlers.requests import Body
@@ -21,6 +21,8 @@ KINDS = {
     "long": 5,
     "double": 6,
     "list": 7,
+    "class": 8,
+    "password": 9,
 }
 OTHER_UNITS: Mapping[str, tuple[str, str]] = {
     "retention.ms": ("log.retention.hours", "168"),
@@ -70,10 +72,10 @@ def entry(
         "value": sources[0].value if value is None else value,
         "read_only": fixed,
         "config_source": sources[0].source,
-        "is_sensitive": False,
-        "synonyms": [source._asdict() for source in sources] if asked.synonyms else [],
+        "is_sensitive": kind == "password",
+        "synonyms": [source._asdict() for source in sources if source.value is not None] if asked.synonyms else [],
         "config_type": KINDS[kind],
-        "documentation": text if asked.documented else None,
+        "documentation": text or None if asked.documented else None,
     }
 
 
@@ -94,37 +96,42 @@ def describe_topic_options(topics: Topics, configs: Mapping[str, str], asked: As
 
 
 def _broker_sources(topics: Topics, name: str, option: TopicOption) -> list[Source]:
-    sources = [
-        Source(name, configs[name], source)
-        for configs, source in (
-            (topics.broker_configs(str(NODE_ID)), OF_NODE),
-            (topics.broker_configs(CLUSTER), OF_CLUSTER),
-        )
-        if name in configs
-    ]
+    sources = _set_sources(topics, name)
     if name == ALWAYS_OF_CLUSTER and all(source.source != OF_CLUSTER for source in sources):
         sources.append(Source(name, option.default, OF_CLUSTER))
     return [*sources, Source(*OTHER_UNITS.get(option.name, (name, option.default)), DEFAULT)]
 
 
+def _set_sources(topics: Topics, name: str) -> list[Source]:
+    """Where a setting of the broker was set while it ran; the one that holds comes first."""
+    places = ((topics.broker_configs(str(NODE_ID)), OF_NODE), (topics.broker_configs(CLUSTER), OF_CLUSTER))
+    return [Source(name, configs[name], source) for configs, source in places if name in configs]
+
+
 def describe_node(topics: Topics, settings: list[BrokerSetting], asked: Asked) -> list[Body]:
-    """All that holds for the one node: what was set at its start, and the defaults of topics, which can be changed."""
-    described = []
-    for setting in settings:
-        if asked.wants(setting.name):
-            default = Source(setting.name, setting.default, DEFAULT)
-            sources = [default]
-            if setting.value != setting.default:
-                sources = [Source(setting.name, setting.value, OF_START)]
-                sources += [default] if setting.default is not None else []
-            described.append(entry(setting.name, setting.kind, sources, asked, setting.text, fixed=True))
-    for name, topic_name in TOPIC_NAMES.items():
-        if asked.wants(name):
-            option = OPTIONS[topic_name]
-            sources = _broker_sources(topics, name, option)
-            value = option.default if sources[0].source == DEFAULT else None
-            described.append(entry(name, option.kind, sources, asked, option.text, value=value))
-    return described
+    """All that Kafka's brokers have: as it was set at the start, or while the broker ran, or else as it usually is."""
+    own = {setting.name: setting for setting in settings}
+    names = sorted({*own, *BROKER_FACTS, *(name for name in REPLICATION_RATES if _set_sources(topics, name))})
+    return [_describe_setting(topics, name, own.get(name), asked) for name in names if asked.wants(name)]
+
+
+def _describe_setting(topics: Topics, name: str, own: BrokerSetting | None, asked: Asked) -> Body:
+    if name in TOPIC_NAMES:
+        option = OPTIONS[TOPIC_NAMES[name]]
+        sources = _broker_sources(topics, name, option)
+        value = option.default if sources[0].source == DEFAULT else None
+        return entry(name, option.kind, sources, asked, option.text, value=value)
+    fact = STORED.get(name) or BROKER_FACTS.get(name)
+    if own is not None:
+        kind, default, text = own.kind if fact is None else fact.kind, own.default, own.text
+        sources = [] if own.value == default else [Source(name, own.value, OF_START)]
+    else:
+        assert fact is not None
+        kind, default, text = fact.kind, fact.default, ""
+        sources = _set_sources(topics, name)
+    if default is not None or not sources:
+        sources.append(Source(name, default, DEFAULT))
+    return entry(name, kind, sources, asked, text, fixed=name not in STORED)
 
 
 def describe_cluster_configs(topics: Topics, asked: Asked) -> list[Body]:
@@ -133,6 +140,7 @@ def describe_cluster_configs(topics: Topics, asked: Asked) -> list[Body]:
     described = []
     for name, value in configs.items():
         if asked.wants(name):
-            option = OPTIONS[TOPIC_NAMES[name]]
-            described.append(entry(name, option.kind, [Source(name, value, OF_CLUSTER)], asked, option.text))
+            option = OPTIONS[TOPIC_NAMES[name]] if name in TOPIC_NAMES else None
+            kind, text = (STORED[name].kind, "") if option is None else (option.kind, option.text)
+            described.append(entry(name, kind, [Source(name, value, OF_CLUSTER)], asked, text))
     return described

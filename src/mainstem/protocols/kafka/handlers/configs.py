@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
 from mainstem.broker.broker import Broker
-from mainstem.broker.broker_configs import CLUSTER, TOPIC_NAMES
+from mainstem.broker.broker_configs import CLUSTER, STORED, TOPIC_NAMES
 from mainstem.broker.client_metrics import METRICS_OPTIONS
 from mainstem.broker.errors import InvalidTopicConfig
 from mainstem.broker.group_configs import GROUP_OPTIONS
@@ -218,7 +218,8 @@ def _describe_options(options: Mapping[str, Any], configs: Mapping[str, str], so
 def _lists_of(kind: int) -> dict[str, str]:
     """The configurations of a kind of resource that are lists, with their defaults."""
     if kind == BROKER:
-        return {name: OPTIONS[of].default for name, of in TOPIC_NAMES.items() if OPTIONS[of].kind == "list"}
+        stored = {fact.name: fact.default or "" for fact in STORED.values() if fact.kind == "list"}
+        return stored | {name: OPTIONS[of].default for name, of in TOPIC_NAMES.items() if OPTIONS[of].kind == "list"}
     options: dict[int, Mapping[str, Any]] = {TOPIC: OPTIONS, GROUP: GROUP_OPTIONS, METRICS: METRICS_OPTIONS}
     return {option.name: option.default for option in options.get(kind, {}).values() if option.kind == "list"}
 
