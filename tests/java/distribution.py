@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).parent.parent.parent
 KAFKA_VERSION = os.environ.get("KAFKA_JAVA_VERSION", "4.3.0")
@@ -33,6 +34,11 @@ KAFKA = (
     ("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
     ("org.apache.kafka", "kafka-tools", KAFKA_VERSION),
     ("org.slf4j", "slf4j-nop", "1.7.36"),
+)
+MIRROR = (
+    ("org.apache.kafka", "connect-mirror", KAFKA_VERSION),
+    ("org.apache.kafka", "connect-runtime", KAFKA_VERSION),
+    ("org.slf4j", "slf4j-simple", "1.7.36"),
 )
 
 
@@ -76,9 +82,14 @@ def _fetch(home: Path, artifacts: Sequence[tuple[str, str, str]]) -> None:
 class Distribution:
     """The jars of one version of Kafka, under `build/`."""
 
-    def __init__(self) -> None:
-        fetch_jars(KAFKA_VERSION, KAFKA)
-        self._home = ROOT / "build" / "java" / KAFKA_VERSION
+    def __init__(self, name: str = KAFKA_VERSION, artifacts: Sequence[tuple[str, str, str]] = KAFKA) -> None:
+        fetch_jars(name, artifacts)
+        self._home = ROOT / "build" / "java" / name
+
+    def start(self, program: str, *arguments: str, out: IO[str]) -> subprocess.Popen[bytes]:
+        """A program that runs until it is ended; what it says goes to a file."""
+        command = ["java", *JVM_OPTIONS, "-cp", str(self._home / "jars" / "*"), program, *arguments]
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
 
     def run_source(self, program: Path, *arguments: str) -> str:
         """The same for a program of one file, compiled as it is started."""
