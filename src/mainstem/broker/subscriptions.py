@@ -324,7 +324,7 @@ class Subscriptions:
     async def _commit(self, held: _Held, cursors: Sequence[Cursor], appends: Sequence[Append]) -> None:
         underway = self.take_changes(held.name, cursors)
         try:
-            (outcome,) = await self._engine.commit([Commit(appends=appends, state=underway.changes)])
+            (outcome,) = await self._engine.commit([Commit(appends=appends, state=underway.changes)], patient=True)
             if appends and isinstance(outcome, PeerError):
                 log.warning("subscription %s: dead letters are refused and left out: %s", held.name, outcome)
                 (outcome,) = await self._engine.commit([Commit(state=underway.changes)])

@@ -329,8 +329,11 @@ class Engine(Protocol):
     def when_below(self, pending_bytes: int, callback: Callable[[], None]) -> None:
         """Call back once, when `is_above` is no longer true; at the earliest after what is running now."""
 
-    def commit(self, commits: Sequence[Commit]) -> Answer[list[CommitResult]]:
-        """Do each Commit or refuse it. One answer, when all that happened is durable."""
+    def commit(self, commits: Sequence[Commit], patient: bool = False) -> Answer[list[CommitResult]]:
+        """Do each Commit or refuse it. One answer, when all that happened is durable.
+
+        A patient caller may wait for a moment, so that one sync does for it and for a sender that was just answered.
+        """
 
     def read(self, log: int, offset: int, max_bytes: int, hint: ReadHint = ReadHint.TAIL) -> Answer[ReadResult]:
         """Batches from `offset` on. Fails with UnknownLog, OffsetOutOfRange, CorruptData."""

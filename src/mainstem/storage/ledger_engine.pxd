@@ -14,15 +14,15 @@ cdef class LedgerEngine:
     cdef public bint _closing, _is_behind
     cdef public long long _submitted_bytes
     cdef long long _group_bytes_max, _pending_bytes_max
-    cdef bint _scheduled
+    cdef bint _scheduled, _is_patient
     cdef Py_ssize_t _callers, _half_answers
     cdef public Py_ssize_t _under_way_max
-    cdef double _waiting_since, _submitted_at, _group_seconds
+    cdef double _waiting_since, _submitted_at, _group_seconds, _answered_at
 
     cpdef bint is_above(self, long long pending_bytes) except -1
 
     @cython.locals(index=Py_ssize_t, count=Py_ssize_t, group=PendingGroup, answer=AnswerCore)
-    cpdef commit(self, commits)
+    cpdef commit(self, commits, bint patient=*)
 
     @cython.locals(group=PendingGroup)
     cpdef _answer_when_durable(self, AnswerCore answer, value)
@@ -31,6 +31,8 @@ cdef class LedgerEngine:
 
     @cython.locals(group=PendingGroup, behind=Py_ssize_t)
     cdef _flush(self)
+
+    cdef bint _waits_for_sender(self)
 
     cpdef _begin(self, PendingGroup group)
 

@@ -47,6 +47,9 @@ HALVED_CALLERS_MIN = 32
 Fewer are better off with one sync for all of them."""
 HALF_ENTRIES_MAX = 96
 """Where half of the callers bring more batches than these, the disk waits for them, and has nothing to gain from halves."""
+PATIENCE_SECONDS_MAX = 0.01
+"""How long a group of patient callers waits at most for the sender that was answered last. It never waits for longer than
+half of a sync: that is all that it can lose, and a whole one is what it can save."""
 _NO_HALF = 1 << 30
 
 
@@ -75,6 +78,10 @@ class LedgerEngine:
         self._submitted_at = 0.0
         self._group_seconds = 0.0
         """How long the last group took to become durable."""
+        self._answered_at = -PATIENCE_SECONDS_MAX
+        """When somebody who had sent batches was last answered."""
+        self._is_patient = False
+        """Whether a timer runs for a group whose callers are patient."""
         self._submitted_bytes = 0
         self._is_behind = False
         """Whether so much waits to be merged that callers should hold back."""
@@ -115,7 +122,7 @@ class LedgerEngine:
             else:
                 self._runtime.call_soon(callback)
 
-    def commit(self, commits: Sequence[Commit]) -> Answer[list[CommitResult]]:
+    def commit(self, commits: Sequence[Commit], patient: bool = False) -> Answer[list[CommitResult]]:
         """Sequence each Commit, or refuse it; answer when the group is durable."""
         if self._refusal is not None:
             return Answer.failed(self._refusal)
@@ -132,6 +139,8 @@ class LedgerEngine:
                 self._full.append(group)
                 self._open = PendingGroup()
                 self._schedule()
+        if not patient:
+            self._open.is_urgent = True
         answer: Answer[list[CommitResult]] = Answer()
         answer.loop = self._loop
         self._answer_when_durable(answer, results)
@@ -267,12 +276,35 @@ class LedgerEngine:
         elif behind and not self._has_half():
             return
         elif not self._open.empty:
+            if not self._open.is_urgent and self._waits_for_sender():
+                return
             group = self._open
             self._submitted_bytes += group.bytes
             self._open = PendingGroup()
         else:
             return
         self._begin(group)
+
+    def _waits_for_sender(self) -> bool:
+        """Whether the open group is to wait, because a sender that was just answered may come again.
+
+        A sender that waits for each answer sends its next record in the moment in which a consumer acknowledges the last
+        one. If the acknowledgement went first, the record would wait for its sync: two syncs for each record.
+        """
+        if self._closing:
+            return False
+        patience = min(self._group_seconds / 2, PATIENCE_SECONDS_MAX)
+        seconds = self._answered_at + patience - self._runtime.monotonic()
+        if seconds <= 0:
+            return False
+        if not self._is_patient:
+            self._is_patient = True
+            self._runtime.call_later(seconds, self._end_patience)
+        return True
+
+    def _end_patience(self) -> None:
+        self._is_patient = False
+        self._flush()
 
     def _begin(self, group: PendingGroup) -> None:
         """The group is under way from now on."""
@@ -298,6 +330,8 @@ class LedgerEngine:
         self._group_seconds = now - self._submitted_at
         self._submitted_at = now
         self._submitted_bytes -= group.bytes
+        if group.entries and group.is_urgent:
+            self._answered_at = now
         # The next group goes to the disk before this one is answered, so that the disk does not wait for Python.
         self._flush()
         effects = group.effects

@@ -4,3 +4,4 @@ cdef class PendingGroup:
     cdef public object body
     cdef public long long bytes, sequence
     cdef public int rank
+    cdef public bint is_urgent

@@ -20,7 +20,7 @@ RefEntry = tuple[int, int, int, int, int, int, int, int, LogState, int]
 class PendingGroup:
     """Commits of one group, in order."""
 
-    __slots__ = ("answers", "body", "bytes", "effects", "entries", "rank", "refs", "sequence", "state")
+    __slots__ = ("answers", "body", "bytes", "effects", "entries", "is_urgent", "rank", "refs", "sequence", "state")
 
     def __init__(self) -> None:
         self.entries: list[DataEntry] = []
@@ -32,6 +32,8 @@ class PendingGroup:
         self.body: Sequence[Buffer] = ()
         """The batches as they are written, small ones joined; set when the group is encoded."""
         self.bytes = 0
+        self.is_urgent = False
+        """Whether somebody waits for it who is not patient."""
         self.rank = FLUSH_OS
         self.sequence = 0
 

@@ -8,7 +8,7 @@ import pytest
 
 from mainstem.model.errors import EngineFailed
 from mainstem.storage.answer import Answer
-from mainstem.storage.contract import Append, Commit, CreateLog
+from mainstem.storage.contract import Append, Commit, CreateLog, Mutation
 from mainstem.storage.ledger_engine import HALF_ENTRIES_MAX
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.storage.pending_group import PendingGroup
@@ -19,18 +19,30 @@ GROUP_BYTES_MAX = 1_000 * len(BATCH)
 
 
 class Turns:
-    """A runtime whose turns a test takes, at a time that stands still."""
+    """A runtime whose turns a test takes, at a time that stands still unless the test lets it pass."""
 
     loop = None
 
     def __init__(self) -> None:
         self._soon: list[Callable[[], None]] = []
+        self.now = 0.0
+        self.later: list[tuple[float, Callable[[], None]]] = []
 
     def now_ms(self) -> int:
         return 1_700_000_000_000
 
     def monotonic(self) -> float:
-        return 0.0
+        return self.now
+
+    def call_later(self, seconds: float, function: Callable[[], None]) -> None:
+        self.later.append((self.now + seconds, function))
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        due = [function for at, function in self.later if at <= self.now]
+        self.later = [(at, function) for at, function in self.later if at > self.now]
+        for function in due:
+            function()
 
     def call_soon(self, function: Callable[[], None]) -> None:
         self._soon.append(function)
@@ -187,3 +199,73 @@ def test_a_failure_fails_every_group_under_way(engine):
     later = engine.call()
     engine._fail(EngineFailed("the disk is gone"))
     assert all(isinstance(answer.error, EngineFailed) for answer in [*answers, later])
+
+
+SYNC_S = 0.008
+
+
+def sync(engine: HeldEngine) -> PendingGroup:
+    """The disk takes its time."""
+    engine.turns.pass_time(SYNC_S)
+    return engine.finish()
+
+
+def acknowledge(engine: HeldEngine, number: int) -> Answer:
+    return engine.commit([Commit(state=[Mutation("acks", b"%d" % number, b"")])], patient=True)
+
+
+def test_a_record_and_the_acknowledgement_of_the_last_one_share_a_sync(engine):
+    """One sender that waits for each answer, one consumer that acknowledges each record: one sync for each record."""
+    engine.call()
+    engine.turns.end_turn()
+    sync(engine)
+    for number in range(5):
+        acknowledgement = acknowledge(engine, number)
+        engine.turns.end_turn()
+        assert engine.sizes == [], "the sender was just answered"
+        engine.turns.pass_time(0.001)
+        record = engine.call()
+        engine.turns.end_turn()
+        assert engine.sizes == [2]
+        sync(engine)
+        assert record.done
+        assert acknowledgement.done
+
+
+def test_patience_ends(engine):
+    engine.call()
+    engine.turns.end_turn()
+    sync(engine)
+    acknowledgement = acknowledge(engine, 1)
+    engine.turns.end_turn()
+    engine.turns.pass_time(SYNC_S / 2)
+    assert engine.sizes == [1], "the sender did not come again"
+    sync(engine)
+    assert acknowledgement.done
+    acknowledge(engine, 2)
+    engine.turns.end_turn()
+    assert engine.sizes == [1], "nobody has sent since"
+
+
+def test_what_was_acknowledged_during_a_sync_waits_for_the_sender_of_it(engine):
+    engine.call()
+    engine.turns.end_turn()
+    acknowledge(engine, 1)
+    sync(engine)
+    assert engine.sizes == []
+    engine.call()
+    engine.turns.end_turn()
+    assert engine.sizes == [2]
+
+
+def test_a_closing_engine_is_not_patient(engine):
+    engine.call()
+    engine.turns.end_turn()
+    sync(engine)
+    acknowledgement = acknowledge(engine, 1)
+    engine.turns.end_turn()
+    engine.close()
+    engine.turns.end_turn()
+    assert engine.sizes[:1]
+    sync(engine)
+    assert acknowledgement.done
