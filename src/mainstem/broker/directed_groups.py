@@ -2,58 +2,40 @@
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Callable, Sequence
 
 from mainstem.broker.clock import Clock
-from mainstem.broker.group_registry import GroupRegistry
+from mainstem.broker.stored_groups import StoredGroups
 from mainstem.coordination.directed_group import DirectedGroup, DirectedState
-from mainstem.coordination.directed_members import INDEX_SCOPE, DirectedMember, scope_of
+from mainstem.coordination.directed_members import INDEX_SCOPE, DirectedMember
 from mainstem.coordination.group_members import Assigned, Joined, JoinWish
 from mainstem.coordination.heartbeats import JOINS, Beat, BeatRules, Told
 from mainstem.coordination.mixed_group import ClassicMembers
 from mainstem.coordination.topology import Topology
-from mainstem.model.errors import MainstemError
-from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Engine, Mutation
 
 __all__ = ["JOINS", "Beat", "BeatRules", "DirectedGroup", "DirectedGroups", "DirectedMember", "DirectedState", "Told"]
-
-log = logging.getLogger(__name__)
 
 
 def _new_id() -> str:
     return str(uuid.uuid4())
 
 
-class DirectedGroups(GroupRegistry[DirectedGroup]):
+class DirectedGroups(StoredGroups[DirectedGroup, BeatRules]):
     """All directed groups of a broker."""
 
     def __init__(self, engine: Engine, clock: Clock, topology: Topology, rules: Callable[[str], BeatRules]) -> None:
-        super().__init__(clock, rules)
-        self._engine = engine
+        super().__init__(engine, clock, rules, INDEX_SCOPE)
         self.topology = topology
         self.downgrade: Callable[[DirectedGroup], list[Mutation]] | None = None
         """Takes over a group whose members all speak the classic protocol; answers what that changes."""
         self.reinstate: Callable[[str], None] = lambda name: None
         """What `downgrade` did could not be stored."""
 
-    async def load(self) -> None:
-        """Take back what is stored."""
-        for key in (await self._engine.load(INDEX_SCOPE)).entries:
-            await self._restore(key.decode())
-
-    def wake(self) -> None:
-        """After a start, once the rules are known: every member has a session to show that it still lives."""
-        for group in self._groups.values():
-            group.rules = self.rules(group.name)
-            group.wake(self._now_ms())
-            self._arm(group)
-
     async def beat(self, name: str, beat: Beat) -> Told:
         """What a member says, and, once it is stored, what it is told. Raises kinds of GroupError."""
-        group = self._met(name, beat)
+        group = self._met(name, beat.epoch)
         told = group.beat(beat, self.topology, _new_id, self._now_ms())
         await self._store(self._hold(group))
         return told
@@ -63,16 +45,6 @@ class DirectedGroups(GroupRegistry[DirectedGroup]):
         told = group.beat(beat, self.topology, _new_id, self._now_ms())
         await self._store(self._hold(group), changes)
         return told
-
-    async def delete(self, name: str) -> None:
-        """Forget a group that has no members; of one that is not known there is nothing to forget."""
-        group = self._groups.get(name)
-        if group is None:
-            return
-        assert not group.members
-        await self._engine.alter((), group.decide_delete())
-        if self._groups.get(name) is group and not group.members:
-            self._drop(name)
 
     # Members of the classic protocol
 
@@ -128,38 +100,9 @@ class DirectedGroups(GroupRegistry[DirectedGroup]):
         self._drop(group.name)
         return [*group.decide_delete(), *self.downgrade(group)]
 
-    async def _store(self, group: DirectedGroup, more: Sequence[Mutation] = ()) -> None:
-        self._arm(group)
-        changes = [*self._changes(group), *more]
-        if changes:
-            try:
-                await self._engine.alter((), changes)
-            except MainstemError:
-                # What could not be stored must not be told to anybody: back to what is stored.
-                await self._restore(group.name)
-                raise
-
-    async def _restore(self, name: str) -> None:
-        self._drop(name)
+    def _forget(self, name: str) -> None:
+        super()._forget(name)
         self.reinstate(name)
-        entries = (await self._engine.load(scope_of(name))).entries
-        if not entries:
-            return
-        group = self._create(name)
-        for key, value in entries.items():
-            group.replay(key, value)
-        group.wake(self._now_ms())
-        self._arm(self._hold(group))
 
-    def _look(self, group: DirectedGroup) -> None:
+    def _pass_time(self, group: DirectedGroup) -> None:
         group.pass_time(self.topology, self._now_ms())
-        self._arm(group)
-        changes = self._changes(group)
-        if changes:
-
-            def stored(answer: Answer[None]) -> None:
-                if answer.error is not None:
-                    # After a restart they are members again, and dropped again when their time is over.
-                    log.warning("group %s: what time has changed could not be stored: %s", group.name, answer.error)
-
-            self._engine.alter((), changes).on_done(stored)

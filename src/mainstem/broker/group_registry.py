@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from mainstem.broker.alarm import Alarm
 from mainstem.broker.clock import Clock
 from mainstem.coordination.errors import UnknownGroup, UnknownMember
-from mainstem.coordination.heartbeats import JOINS, Beat, BeatRules
+from mainstem.coordination.heartbeats import JOINS
+
+R = TypeVar("R")
 
 
-class AnyGroup(Protocol):
+class AnyGroup(Protocol[R]):
     """What is common to the kinds."""
 
-    rules: BeatRules
+    rules: R
 
     @property
     def name(self) -> str:
@@ -28,13 +30,13 @@ class AnyGroup(Protocol):
         """When there is something to do."""
 
 
-G = TypeVar("G", bound=AnyGroup)
+G = TypeVar("G", bound=AnyGroup[Any])
 
 
-class GroupRegistry(Generic[G]):
+class GroupRegistry(Generic[G, R]):
     """All groups of a kind."""
 
-    def __init__(self, clock: Clock, rules: Callable[[str], BeatRules]) -> None:
+    def __init__(self, clock: Clock, rules: Callable[[str], R]) -> None:
         self._clock = clock
         self.rules = rules
         """What holds for a group of this name now."""
@@ -73,11 +75,11 @@ class GroupRegistry(Generic[G]):
     def _now_ms(self) -> int:
         return int(self._clock.monotonic() * 1000)
 
-    def _met(self, name: str, beat: Beat) -> G:
+    def _met(self, name: str, epoch: int) -> G:
         """The group of a heartbeat, with the rules of today; held once it has a member. Raises UnknownMember."""
         group = self._groups.get(name)
         if group is None:
-            if beat.epoch != JOINS:
+            if epoch != JOINS:
                 raise UnknownMember(f"{name} has no members")
             return self._create(name)
         group.rules = self.rules(name)

@@ -18,7 +18,7 @@ from mainstem.storage.contract import Edge, Engine, Place, TimeAfter
 __all__ = ["Beat", "ShareGroup", "ShareGroups", "ShareMember", "Told"]
 
 
-class ShareGroups(GroupRegistry[ShareGroup]):
+class ShareGroups(GroupRegistry[ShareGroup, BeatRules]):
     """All share groups of a broker."""
 
     def __init__(
@@ -54,7 +54,7 @@ class ShareGroups(GroupRegistry[ShareGroup]):
         Who leaves may still settle what it holds: that is given back when its session ends, not here.
         """
         self.check_kind(name)
-        group = self._met(name, beat)
+        group = self._met(name, beat.epoch)
         told = group.beat(beat, self._topology, self._now_ms())
         self._arm(self._hold(group))
         epoch = group.epoch
