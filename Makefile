@@ -49,7 +49,7 @@ test: compile
 
 # Not part of `test`: it fetches Apache Kafka, and says so and ends well where it cannot.
 test-java: compile
-	$(BIN)/python -m pytest tests/java/kafka_tools.py tests/java/share_tools.py tests/java/mirror_maker.py tests/java/spark_connector.py $(ARGS)
+	$(BIN)/python -m pytest tests/java/kafka_tools.py tests/java/share_tools.py tests/java/mirror_maker.py tests/java/streams_tools.py tests/java/spark_connector.py $(ARGS)
 
 # Not part of `test`, for its minutes.
 test-cluster: compile

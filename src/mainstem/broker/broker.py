@@ -9,6 +9,7 @@
     groups        members that share partitions, and how far they have come
     group_configs what is set for single groups
     share_groups  members that take records one by one, over subscriptions
+    streams_groups members of streams applications, and the tasks that the broker assigns to them
     routes        exchanges and bindings: where a published message goes
     queues        logs read as queues, pushed to consumers
     namespaces    what separates topics, queues and exchanges of one tenant from another's
@@ -57,6 +58,7 @@ from mainstem.broker.schedules.schedules import Schedules
 from mainstem.broker.scram_users import ScramUsers
 from mainstem.broker.share_groups import ShareGroups
 from mainstem.broker.stages import Stages
+from mainstem.broker.streams_groups import StreamsGroups
 from mainstem.broker.subscriptions import Subscriptions
 from mainstem.broker.topics import Topics
 from mainstem.broker.topology import CatalogTopology
@@ -96,7 +98,8 @@ class Broker:
         topology = CatalogTopology(catalog)
         configs = self.group_configs = GroupConfigs(engine)
         self.directed_groups = DirectedGroups(engine, clock, topology, configs.consumer_rules)
-        self.groups = Groups(engine, clock, catalog.by_id, self.directed_groups)
+        self.streams_groups = StreamsGroups(engine, clock, topology, self.topics, configs.streams_rules)
+        self.groups = Groups(engine, clock, catalog.by_id, self.directed_groups, self.streams_groups)
         self.dead_letters = DeadLetters(engine, clock, self.topics, configs.rules, self.heavy_work)
         subscriptions = Subscriptions(engine, clock, configs.rules, self.dead_letters)
         self.share_groups = ShareGroups(engine, clock, topology, configs, subscriptions, configs.share_rules)
@@ -184,6 +187,7 @@ class Broker:
         broker = cls(engine, clock, catalog, ids, settings, unwritten_bytes_max)
         await broker.group_configs.load()
         await broker.directed_groups.load()
+        await broker.streams_groups.load()
         await broker.groups.load()
         await broker.share_groups.load({log for topic in catalog.by_id.values() for log in topic.logs})
         await broker.transactions.load()

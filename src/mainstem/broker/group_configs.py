@@ -9,13 +9,16 @@ import msgspec
 from mainstem.coordination.group_config import (
     GROUP_OPTIONS,
     SCOPE,
+    STREAMS_FIELDS,
     GroupOption,
     ShareRules,
     beat_rules,
     check_group_config,
     read_rules,
+    streams_rules,
 )
 from mainstem.coordination.heartbeats import BeatRules
+from mainstem.coordination.streams.heartbeats import StreamsRules
 from mainstem.coordination.subscription import Limits
 from mainstem.storage.contract import Engine, Mutation
 
@@ -34,12 +37,13 @@ class GroupConfigs:
         self._rules: dict[str, ShareRules] = {}
         self._consumer = BeatRules(members_max=10_000)
         self._share = BeatRules(members_max=200)
+        self._streams = StreamsRules()
         self._limits = Limits()
         self._default_rules = ShareRules()
 
-    def govern(self, consumer: BeatRules, share: BeatRules, limits: Limits) -> None:
+    def govern(self, consumer: BeatRules, share: BeatRules, limits: Limits, streams: StreamsRules) -> None:
         """Set the rules of groups for which nothing else was set."""
-        self._consumer, self._share, self._limits = consumer, share, limits
+        self._consumer, self._share, self._limits, self._streams = consumer, share, limits, streams
         self._default_rules = read_rules({}, limits)
         self._rules = {name: read_rules(configs, limits) for name, configs in self._configs.items()}
 
@@ -53,7 +57,7 @@ class GroupConfigs:
             "share.partition.max.record.locks": self._limits.leases_max,
             "share.record.lock.duration.ms": self._limits.lease_ms,
             "share.session.timeout.ms": self._share.session_timeout_ms,
-        }
+        } | {name: getattr(self._streams, field) for name, field in STREAMS_FIELDS.items()}
         return GROUP_OPTIONS | {
             name: GROUP_OPTIONS[name]._replace(default=str(value)) for name, value in governed.items()
         }
@@ -82,6 +86,10 @@ class GroupConfigs:
     def share_rules(self, name: str) -> BeatRules:
         """What holds for members of a share group."""
         return beat_rules(self.get(name), "share", self._share)
+
+    def streams_rules(self, name: str) -> StreamsRules:
+        """What holds for members of a streams group."""
+        return streams_rules(self.get(name), self._streams)
 
     async def configure(
         self, name: str, revise: Callable[[dict[str, str]], Mapping[str, str]], *, dry_run: bool = False

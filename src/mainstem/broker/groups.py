@@ -1,7 +1,7 @@
 """Groups: their members, their offsets, and the time that passes for them.
 
 A name is that of one group, whoever assigns: here are groups whose members share out among themselves, and the offsets of
-all; those that the broker assigns are in `directed_groups`. A group may change from one kind to the other.
+all; those that the broker assigns are in `directed_groups` and `streams_groups`. A group may change from one kind to the other.
 
 Membership lives in memory and is stored with every assignment, so that members go on after a restart; offsets are in the
 log before a commit of them is answered.
@@ -12,14 +12,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from mainstem.broker.alarm import Alarm
 from mainstem.broker.clock import Clock, Timer
 from mainstem.broker.directed_groups import DirectedGroups
+from mainstem.broker.streams_groups import StreamsGroups
 from mainstem.coordination.directed_group import DirectedGroup
 from mainstem.coordination.errors import (
     GroupNotEmpty,
+    InconsistentProtocol,
     InvalidGroupName,
     InvalidSessionTimeout,
     OffsetNoteTooLarge,
@@ -73,12 +75,22 @@ class _Held:
 class Groups:
     """All groups of a broker."""
 
-    def __init__(self, engine: Engine, clock: Clock, topics: Container[uuid.UUID], directed: DirectedGroups) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Clock,
+        topics: Container[uuid.UUID],
+        directed: DirectedGroups,
+        streams: StreamsGroups,
+    ) -> None:
         self._engine = engine
         self._clock = clock
         self._topics = topics
         self._directed = directed
         """Groups of the other kind share names and offsets with these."""
+        self._streams = streams
+        """As do these."""
+        streams.is_taken = self._is_not_streams
         directed.downgrade = self._take_over
         directed.reinstate = self._give_up
         self._rules = GroupRules()
@@ -104,6 +116,7 @@ class Groups:
         for held in self._held.values():
             held.group.rules = rules
         self._directed.wake()
+        self._streams.wake()
         if self._expiry is None:
             self._expiry = self._clock.call_later(EXPIRY_CHECK_S, self._expiry_due)
 
@@ -116,10 +129,11 @@ class Groups:
         if not self._rules.session_timeout_ms_min <= wish.session_timeout_ms <= self._rules.session_timeout_ms_max:
             low, high = self._rules.session_timeout_ms_min, self._rules.session_timeout_ms_max
             raise InvalidSessionTimeout(f"{wish.session_timeout_ms} ms is not within {low} and {high}")
-        if not self._directed.has_members(name):
-            await self._directed.delete(name)
+        await self._delete_assigned(name)
         if self._directed.has_members(name):
             return Answer.of(await self._directed.join(name, wish))
+        if self._streams.has_members(name):
+            raise InconsistentProtocol(f"{name} is a streams group")
         held = self._held.get(name)
         if held is None:
             if wish.member_id:
@@ -178,6 +192,8 @@ class Groups:
 
     async def beat(self, name: str, beat: Beat) -> Told:
         """What a member says, and what it is told. Makes the group a directed one. Raises kinds of GroupError."""
+        if name in self._streams:
+            raise UnknownGroup(f"Group {name} is not a consumer group.")
         held = self._held.get(name)
         if held is None or not held.group.members:
             return await self._directed.beat(name, beat)
@@ -220,10 +236,20 @@ class Groups:
 
     # Offsets
 
-    def check_commit(self, name: str, member_id: str, instance_id: str | None, generation: int) -> None:
-        """Whether this caller may commit offsets now. Raises kinds of GroupError."""
+    def check_commit(
+        self,
+        name: str,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        places: Iterable[tuple[str, int]] = (),
+    ) -> None:
+        """Whether this caller may commit offsets of these partitions, by topic name, now. Raises kinds of GroupError."""
         if not name:
             raise InvalidGroupName("a group has a name")
+        if name in self._streams:
+            self._streams.check_commit(name, member_id, generation, places)
+            return
         if self._directed.has_members(name):
             self._directed.get(name).check_commit(member_id, instance_id, generation)
             return
@@ -234,9 +260,11 @@ class Groups:
             raise StaleGeneration(f"{name} has no generation {generation}")
 
     def check_fetch(self, name: str, member_id: str, epoch: int) -> None:
-        """Whether a member of a directed group asks in its current epoch; others may ask as they like."""
+        """Whether a member that the broker assigns asks in its current epoch; others may ask as they like."""
         if self._directed.has_members(name):
             self._directed.get(name).check_commit(member_id, None, epoch)
+        elif self._streams.has_members(name):
+            self._streams.get(name).check_fetch(member_id, epoch)
 
     def check_note(self, note: str) -> None:
         """Whether the text beside an offset may be stored. Raises OffsetNoteTooLarge."""
@@ -269,12 +297,12 @@ class Groups:
     def __contains__(self, name: str) -> bool:
         """Whether `names` has it."""
         held = self._held.get(name)
-        return name in self._directed or (held is not None and bool(held.group.members or held.record.is_indexed))
+        return self._is_assigned(name) or (held is not None and bool(held.group.members or held.record.is_indexed))
 
     def names(self) -> list[str]:
         """Of groups that have members, or of which something is stored."""
         own = {name: None for name, held in self._held.items() if held.group.members or held.record.is_indexed}
-        return list(own | dict.fromkeys(self._directed.names()))
+        return list(own | dict.fromkeys([*self._directed.names(), *self._streams.names()]))
 
     def get(self, name: str) -> Group:
         """One of them. Raises UnknownGroup."""
@@ -283,9 +311,9 @@ class Groups:
     async def delete(self, name: str) -> None:
         """Remove a group that has no members. Raises UnknownGroup, GroupNotEmpty."""
         held = self._known(name)
-        if held.group.state is not GroupState.EMPTY or self._directed.has_members(name):
+        if held.group.state is not GroupState.EMPTY or self._has_assigned_members(name):
             raise GroupNotEmpty(f"{name} has members")
-        await self._directed.delete(name)
+        await self._delete_assigned(name)
         del self._held[name]
         try:
             await self._engine.alter((), held.record.decide_delete())
@@ -296,7 +324,7 @@ class Groups:
     async def expire_offsets(self) -> None:
         """Drop offsets of groups that have been empty for long, then groups of which nothing is left."""
         for name, held in list(self._held.items()):
-            if held.group.state is not GroupState.EMPTY or self._directed.has_members(name):
+            if held.group.state is not GroupState.EMPTY or self._has_assigned_members(name):
                 continue
             record = held.record
             gone = record.expired(self._topics, self._rules.offsets_retention_ms, self._clock.now_ms())
@@ -304,13 +332,33 @@ class Groups:
                 await self._change(record, record.decide_forget(gone))
             if record.offsets or held.group.next_deadline_ms() is not None or self._held.get(name) is not held:
                 continue
-            if record.is_indexed or name in self._directed:
+            if record.is_indexed or self._is_assigned(name):
                 await self.delete(name)
             else:
                 del self._held[name]  # asked for, and never joined
-        for name in self._directed.names():
-            if name not in self._held and not self._directed.has_members(name):
-                await self._directed.delete(name)
+        for name in [*self._directed.names(), *self._streams.names()]:
+            if name not in self._held:
+                await self._delete_assigned(name)
+
+    # Groups of the other kinds
+
+    def _is_assigned(self, name: str) -> bool:
+        """Whether the broker assigns the group of this name, with members or without."""
+        return name in self._directed or name in self._streams
+
+    def _has_assigned_members(self, name: str) -> bool:
+        return self._directed.has_members(name) or self._streams.has_members(name)
+
+    async def _delete_assigned(self, name: str) -> None:
+        """Forget that the broker assigned a group, unless it has members."""
+        if not self._has_assigned_members(name):
+            await self._directed.delete(name)
+            await self._streams.delete(name)
+
+    def _is_not_streams(self, name: str) -> bool:
+        """Whether the group is of a kind that a streams group cannot follow: only a classic one without members can be."""
+        held = self._held.get(name)
+        return name in self._directed or (held is not None and bool(held.group.members))
 
     # -----------------------------------------------------------------------------------------------------------------
 
@@ -327,12 +375,9 @@ class Groups:
         return group
 
     def _known(self, name: str) -> _Held:
-        held = self._held.get(name)
-        if held is None and name in self._directed:
-            return self._hold(name)
-        if held is None or not (held.group.members or held.record.is_indexed or self._directed.has_members(name)):
+        if name not in self:
             raise UnknownGroup(f"group {name}")
-        return held
+        return self._held.get(name) or self._hold(name)
 
     def _member_of(self, name: str) -> _Held:
         if not name:

@@ -11,6 +11,7 @@ PeerError
 |   |-- UnknownMember, MemberIdRequired, FencedInstance
 |   |-- StaleGeneration, RebalanceUnderWay, InvalidSessionTimeout
 |   |-- FencedMember, StaleMember, InstanceInUse, UnknownAssignor
+|   |-- InvalidStreamsTopology, TopologyDiffers, UnknownTask
 |   |-- OffsetNoteTooLarge
 |   `-- NotLeased, InvalidGroupConfig
 |-- QueueError
@@ -146,6 +147,18 @@ class InstanceInUse(GroupError):
 
 class UnknownAssignor(GroupError):
     """There is no such way of assigning."""
+
+
+class InvalidStreamsTopology(GroupError):
+    """A streams application cannot have such a topology."""
+
+
+class TopologyDiffers(GroupError):
+    """The streams group has another topology."""
+
+
+class UnknownTask(GroupError):
+    """The topology of the streams group has no such task."""
 
 
 class OffsetNoteTooLarge(GroupError):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from mainstem.coordination.errors import InvalidGroupConfig
 from mainstem.coordination.heartbeats import BeatRules
+from mainstem.coordination.streams.heartbeats import StreamsRules
 from mainstem.coordination.subscription import Limits
 
 SCOPE = "group-configs"
@@ -20,6 +21,8 @@ HEARTBEAT_INTERVAL_MS = (5_000, 15_000)
 ASSIGNMENT_INTERVAL_MS = (0, 15_000)
 STORED = frozenset({"consumer.assignment.interval.ms", "share.assignment.interval.ms"})
 """What is checked, stored and shown, and has no effect: these groups are assigned anew as soon as something changes."""
+STANDBY_REPLICAS_MAX = 2
+INT_MAX = 2**31 - 1
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 
 
@@ -140,6 +143,41 @@ GROUP_OPTIONS: dict[str, GroupOption] = {
             _whole(*SESSION_TIMEOUT_MS),
         ),
         GroupOption(
+            "streams.assignment.interval.ms",
+            "1000",
+            "int",
+            "The shortest time between two assignments of a streams group.",
+            _whole(*ASSIGNMENT_INTERVAL_MS),
+        ),
+        GroupOption(
+            "streams.heartbeat.interval.ms",
+            "5000",
+            "int",
+            "How often members of a streams group are asked to show that they live.",
+            _whole(*HEARTBEAT_INTERVAL_MS),
+        ),
+        GroupOption(
+            "streams.initial.rebalance.delay.ms",
+            "3000",
+            "int",
+            "How long the first assignment of a streams group waits for further members.",
+            _whole(0, INT_MAX),
+        ),
+        GroupOption(
+            "streams.num.standby.replicas",
+            "0",
+            "int",
+            "In how many further processes the state of a task of a streams group is kept.",
+            _whole(0, STANDBY_REPLICAS_MAX),
+        ),
+        GroupOption(
+            "streams.session.timeout.ms",
+            "45000",
+            "int",
+            "A member of a streams group is dropped after this time without a heartbeat.",
+            _whole(*SESSION_TIMEOUT_MS),
+        ),
+        GroupOption(
             "share.delivery.count.limit",
             "5",
             "int",
@@ -204,6 +242,21 @@ def beat_rules(configs: Mapping[str, str], kind: str, rules: BeatRules) -> BeatR
     if interval is not None:
         rules = rules._replace(heartbeat_interval_ms=int(interval))
     return rules
+
+
+STREAMS_FIELDS = {
+    "streams.assignment.interval.ms": "assignment_interval_ms",
+    "streams.heartbeat.interval.ms": "heartbeat_interval_ms",
+    "streams.initial.rebalance.delay.ms": "initial_delay_ms",
+    "streams.num.standby.replicas": "standby_replicas",
+    "streams.session.timeout.ms": "session_timeout_ms",
+}
+"""The rule that each setting is about."""
+
+
+def streams_rules(configs: Mapping[str, str], rules: StreamsRules) -> StreamsRules:
+    """The rules of all streams groups, with what was set for one."""
+    return rules._replace(**{field: int(configs[name]) for name, field in STREAMS_FIELDS.items() if name in configs})
 
 
 def check_group_config(configs: Mapping[str, str]) -> None:

@@ -13,6 +13,7 @@ from mainstem.broker.broker import Broker
 from mainstem.broker.dead_letters import LetterRules
 from mainstem.broker.group_configs import BeatRules
 from mainstem.broker.groups import GroupRules
+from mainstem.broker.streams_groups import StreamsRules
 from mainstem.broker.subscriptions import Limits
 from mainstem.model.endpoints import UNKNOWN, Endpoints
 from mainstem.protocols.kafka.handlers.access import AccessHandlers
@@ -35,6 +36,7 @@ from mainstem.protocols.kafka.handlers.requests import Requests, Served, Spawn
 from mainstem.protocols.kafka.handlers.share_fetch import ShareFetchHandlers
 from mainstem.protocols.kafka.handlers.share_groups import ShareGroupHandlers
 from mainstem.protocols.kafka.handlers.share_offsets import ShareOffsetHandlers
+from mainstem.protocols.kafka.handlers.streams_groups import StreamsGroupHandlers
 from mainstem.protocols.kafka.handlers.throttles import Throttles
 from mainstem.protocols.kafka.handlers.topics import TopicHandlers
 from mainstem.protocols.kafka.handlers.transaction_listing import TransactionListingHandlers
@@ -133,6 +135,14 @@ class KafkaAdapter:
                 settings.share_group_delivery_count_limit,
                 settings.share_group_partition_record_locks_max,
             ),
+            StreamsRules(
+                settings.streams_group_members_max,
+                settings.streams_group_session_timeout_ms,
+                settings.streams_group_heartbeat_interval_ms,
+                settings.streams_group_standby_replicas,
+                settings.streams_group_initial_delay_ms,
+                settings.streams_group_assignment_interval_ms,
+            ),
         )
         broker.groups.govern(
             GroupRules(
@@ -165,6 +175,7 @@ class KafkaAdapter:
             **GroupOffsetHandlers(broker).apis(),
             **ConsumerGroupHandlers(broker).apis(),
             **ShareGroupHandlers(broker).apis(),
+            **StreamsGroupHandlers(broker).apis(),
             **ShareFetchHandlers(broker, settings).apis(),
             **ShareOffsetHandlers(broker).apis(),
             **LogDirHandlers(broker, self._store).apis(),

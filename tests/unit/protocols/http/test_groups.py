@@ -2,8 +2,10 @@
 
 from mainstem.broker.directed_groups import Beat
 from mainstem.broker.groups import CommittedOffset, GroupRules, JoinWish, TopicPlace
+from mainstem.broker.streams_groups import StreamsBeat
 from mainstem.broker.subscriptions import Ruling, Verdict, Wish
 from mainstem.wire.kafka.consumer_protocol import encode_assignment
+from tests.unit.coordination.streams.applications import COUNTING
 from tests.unit.protocols.http.http_client import NOW_MS, Client, with_client
 
 
@@ -161,3 +163,18 @@ async def test_an_unknown_group_is_404(client: Client) -> None:
     assert (reply.status, reply.problem) == (404, "unknown-group")
     wrong = await client.ask("GET", "/v1/groups/nobody?after=x")
     assert (wrong.status, wrong.json()["parameter"]) == (400, "after")
+
+
+@with_client
+async def test_a_group_of_a_streams_application(client: Client) -> None:
+    await client.create("words", 2)
+    await client.broker.group_configs.configure("g", lambda _: {"streams.initial.rebalance.delay.ms": "0"})
+    beat = StreamsBeat("one", 0, "app", rebalance_timeout_ms=1_000, topology=COUNTING, process_id="p")
+    await client.broker.streams_groups.beat("g", beat)
+    group = await client.get("/v1/groups/g")
+    assert (group["state"], group["assigned_by"], group["protocol"]) == ("stable", "broker", "streams")
+    (member,) = group["members"]
+    assert (member["id"], member["client_id"]) == ("one", "app")
+    assert {found["topic"]: found["partitions"] for found in member["assigned"]} == {"by-word": [0, 1], "words": [0, 1]}
+    (listed,) = (await client.get("/v1/groups"))["groups"]
+    assert (listed["name"], listed["members"], listed["is_shared"]) == ("g", 1, False)

@@ -24,8 +24,6 @@ NOT_SERVED = {
     # Announced by a Kafka only where somebody receives what clients push.
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
     ApiKey.PUSH_TELEMETRY,
-    ApiKey.STREAMS_GROUP_HEARTBEAT,
-    ApiKey.STREAMS_GROUP_DESCRIBE,
 }
 
 

@@ -65,6 +65,19 @@ async def test_offsets_are_committed_in_the_members_epoch(connect: Connect) -> N
     assert not (await client.ask(ApiKey.LIST_GROUPS, 5)).groups
 
 
+@with_adapter
+async def test_a_group_without_members_and_offsets_is_found_again_and_again(connect: Connect) -> None:
+    client = connect()
+    await client.create("t")
+    await joined(client)
+    await beat(client, "me", -1)
+    deletion = {"group_id": "g", "topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    for _ in range(2):
+        assert (await client.ask(ApiKey.OFFSET_DELETE, 0, **deletion)).error_code == 0
+    (deleted,) = (await client.ask(ApiKey.DELETE_GROUPS, 2, groups_names=["g"])).results
+    assert deleted.error_code == 0
+
+
 @with_adapter(group_initial_delay_ms=0)
 async def test_refusals(connect: Connect) -> None:
     client = connect()

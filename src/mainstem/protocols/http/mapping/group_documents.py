@@ -11,6 +11,7 @@ from mainstem.broker.broker import Broker
 from mainstem.broker.directed_groups import DirectedGroup
 from mainstem.broker.groups import Group, TopicPlace
 from mainstem.broker.share_groups import ShareGroup
+from mainstem.broker.streams_groups import StreamsGroup
 from mainstem.model.errors import PeerError
 from mainstem.protocols.http.mapping.documents import PAGE_ITEMS_MAX, Limit
 from mainstem.wire.kafka.consumer_protocol import PROTOCOL_TYPE, decode_assignment
@@ -102,7 +103,7 @@ class GroupDocument(msgspec.Struct, frozen=True):
     """Where the list of offsets goes on."""
 
 
-AnyGroup: TypeAlias = Group | DirectedGroup | ShareGroup
+AnyGroup: TypeAlias = Group | DirectedGroup | ShareGroup | StreamsGroup
 
 
 def group_names(broker: Broker) -> list[str]:
@@ -114,6 +115,8 @@ def group_of(broker: Broker, name: str) -> AnyGroup:
     """The group of this name, whoever assigns. Raises UnknownGroup."""
     if name in broker.share_groups:
         return broker.share_groups.get(name)
+    if name in broker.streams_groups:
+        return broker.streams_groups.get(name)
     directed = broker.directed_groups
     return directed.get(name) if directed.has_members(name) else broker.groups.get(name)
 
@@ -135,6 +138,8 @@ def describe_sharing(group: AnyGroup) -> tuple[Literal["members", "broker"], int
     """Who assigns, how often that has changed, and in which way."""
     if isinstance(group, ShareGroup):
         return "broker", group.epoch, None
+    if isinstance(group, StreamsGroup):
+        return "broker", group.epoch, "streams"
     if isinstance(group, DirectedGroup):
         return "broker", group.epoch, group.assignor
     return "members", group.generation, group.protocol
@@ -145,6 +150,10 @@ def describe_member(group: AnyGroup, member_id: str, broker: Broker) -> MemberDo
     if isinstance(group, ShareGroup):
         sharing = group.members[member_id]
         return MemberDocument(sharing.id, None, sharing.client_id, None, _describe_places(sharing.share, broker))
+    if isinstance(group, StreamsGroup):
+        working = group.members[member_id]
+        consumed = [AssignedPartitions(name, list(found)) for name, found in group.consumed_by(working).items()]
+        return MemberDocument(working.id, None, working.client_id, working.client_host, consumed)
     if isinstance(group, DirectedGroup):
         directed = group.members[member_id]
         assigned = _describe_places(directed.share, broker)

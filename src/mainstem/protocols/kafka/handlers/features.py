@@ -27,6 +27,8 @@ FEATURES: dict[str, Feature] = {
         Feature("metadata.version", 7, 30, 30),
         # Share groups (KIP-932).
         Feature("share.version", 0, 1, 1),
+        # Streams groups (KIP-1071).
+        Feature("streams.version", 0, 1, 1),
         # Partitions take part in a transaction by being written to, and each transaction has its own epoch (KIP-890).
         Feature("transaction.version", 0, 2, 2),
     )

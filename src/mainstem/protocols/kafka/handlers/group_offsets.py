@@ -30,6 +30,7 @@ class GroupOffsetHandlers:
     def __init__(self, broker: Broker) -> None:
         self._groups = broker.groups
         self._directed = broker.directed_groups
+        self._streams = broker.streams_groups
         self._transactions = broker.transactions
         self._topics = broker.topics
         self._broker = broker
@@ -56,9 +57,13 @@ class GroupOffsetHandlers:
         refusal = ErrorCode.NONE
         try:
             self._groups.check_commit(
-                body.group_id, body.member_id, body.group_instance_id, body.generation_id_or_member_epoch
+                body.group_id,
+                body.member_id,
+                body.group_instance_id,
+                body.generation_id_or_member_epoch,
+                self._places(body.topics, call.version),
             )
-            if call.version < MEMBER_EPOCHS_FROM and self._is_directed(body.group_id, body.member_id):
+            if call.version < MEMBER_EPOCHS_FROM and self._has_epoch(body.group_id, body.member_id):
                 refusal = ErrorCode.UNSUPPORTED_VERSION
         except MainstemError as error:
             refusal = group_code(error)
@@ -80,8 +85,19 @@ class GroupOffsetHandlers:
                 _fail_all(topics, group_code(error))
         return {"topics": topics}
 
-    def _is_directed(self, group: str, member_id: str) -> bool:
-        """Whether this is a member of the newer protocol."""
+    def _places(self, topics: Iterable[Any], version: int) -> list[tuple[str, int]]:
+        """Names and partitions; a topic that is not known has an empty name."""
+        known = [(self._topic(topic, version), topic.partitions) for topic in topics]
+        return [
+            ("" if topic is None else topic.name, asked.partition_index)
+            for topic, partitions in known
+            for asked in partitions
+        ]
+
+    def _has_epoch(self, group: str, member_id: str) -> bool:
+        """Whether this is a member of one of the newer protocols."""
+        if self._streams.has_members(group):
+            return True
         return self._directed.has_members(group) and self._directed.get(group).find(member_id).classic is None
 
     # Fetch
@@ -150,6 +166,8 @@ class GroupOffsetHandlers:
                 return {"error_code": ErrorCode.NON_EMPTY_GROUP}
             if body.group_id in self._directed:
                 subscribed: Collection[str] = self._directed.get(body.group_id).subscribed
+            elif body.group_id in self._streams:
+                subscribed = self._streams.get(body.group_id).subscribed
             else:
                 subscribed = _subscribed(group)
             places: list[TopicPlace] = []

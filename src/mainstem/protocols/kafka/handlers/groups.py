@@ -10,6 +10,7 @@ from mainstem.broker.errors import InconsistentProtocol, MemberIdRequired, Unkno
 from mainstem.broker.groups import Assigned, Group, GroupState, Joined, JoinWish
 from mainstem.broker.log import Answer
 from mainstem.broker.share_groups import ShareGroup
+from mainstem.broker.streams_groups import StreamsState
 from mainstem.model.errors import DiskError, MainstemError, UnavailableError
 from mainstem.protocols.kafka.errors import code_of
 from mainstem.protocols.kafka.handlers.requests import Body, Call, Served
@@ -25,7 +26,7 @@ NULL_PROTOCOL_FROM = 7
 SKIP_ASSIGNMENT_FROM = 9
 LEAVE_LISTS_FROM = 3
 NOT_FOUND_FROM = 6
-CLASSIC, CONSUMER, SHARE = "Classic", "Consumer", "Share"
+CLASSIC, CONSUMER, SHARE, STREAMS = "Classic", "Consumer", "Share", "Streams"
 STATES = {
     GroupState.EMPTY: "Empty",
     GroupState.JOINING: "PreparingRebalance",
@@ -37,8 +38,15 @@ DIRECTED_STATES = {
     DirectedState.RECONCILING: "Reconciling",
     DirectedState.STABLE: "Stable",
 }
+STREAMS_STATES = {
+    StreamsState.EMPTY: "Empty",
+    StreamsState.NOT_READY: "NotReady",
+    StreamsState.ASSIGNING: "Assigning",
+    StreamsState.RECONCILING: "Reconciling",
+    StreamsState.STABLE: "Stable",
+}
 DEAD = "Dead"
-SHARE_PROTOCOL_TYPE = "share"
+SHARE_PROTOCOL_TYPE, STREAMS_PROTOCOL_TYPE = "share", "streams"
 
 
 def share_state(group: ShareGroup) -> str:
@@ -81,6 +89,7 @@ class GroupHandlers:
         self._groups = broker.groups
         self._directed = broker.directed_groups
         self._shared = broker.share_groups
+        self._streams = broker.streams_groups
 
     def apis(self) -> dict[int, Served]:
         """By key."""
@@ -191,7 +200,7 @@ class GroupHandlers:
 
     def list_groups(self, call: Call) -> Body:
         """All groups, or those in certain states."""
-        states = {state.lower() for state in call.body.states_filter}
+        states = {state.lower().replace("_", "") for state in call.body.states_filter}
         types = {kind.lower() for kind in call.body.types_filter}
         listed = []
         for name in [*self._groups.names(), *self._shared.names()]:
@@ -206,6 +215,8 @@ class GroupHandlers:
         """Kind, protocol type and state."""
         if name in self._shared:
             return SHARE, SHARE_PROTOCOL_TYPE, share_state(self._shared.get(name))
+        if name in self._streams:
+            return STREAMS, STREAMS_PROTOCOL_TYPE, STREAMS_STATES[self._streams.get(name).state]
         if name in self._directed:
             return CONSUMER, PROTOCOL_TYPE, DIRECTED_STATES[self._directed.get(name).state]
         group = self._groups.get(name)
@@ -217,7 +228,7 @@ class GroupHandlers:
         described = []
         for name in call.body.groups:
             try:
-                if name in self._directed or name in self._shared:
+                if name in self._directed or name in self._shared or name in self._streams:
                     raise UnknownGroup(f"Group {name} is not a classic group.")
                 described.append(_describe(self._groups.get(name)) | {"authorized_operations": operations})
             except UnknownGroup:

@@ -166,7 +166,8 @@ class TransactionHandlers:
         if body.generation_id < 0 and not body.member_id and body.group_instance_id is None:
             return
         try:
-            self._groups.check_commit(body.group_id, body.member_id, body.group_instance_id, body.generation_id)
+            places = [(topic.name, asked.partition_index) for topic in body.topics for asked in topic.partitions]
+            self._groups.check_commit(body.group_id, body.member_id, body.group_instance_id, body.generation_id, places)
         except RebalanceUnderWay:
             return
         except StaleMember as error:

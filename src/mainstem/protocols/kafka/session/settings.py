@@ -56,6 +56,18 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How often a record is given out; a group may set its own."""
     share_group_partition_record_locks_max: Positive = 2_000
     """How many records of a partition a share group holds at a time; a group may set its own."""
+    streams_group_members_max: Positive = 10_000
+    """Members of one streams group (KIP-1071)."""
+    streams_group_session_timeout_ms: Positive = 45_000
+    """A member of a streams group is dropped after this time without a heartbeat; a group may set its own."""
+    streams_group_heartbeat_interval_ms: Positive = 5_000
+    """How often members of a streams group are asked to show that they live; a group may set its own."""
+    streams_group_standby_replicas: NotNegative = 0
+    """In how many further processes the state of a task is kept; a group may set its own."""
+    streams_group_initial_delay_ms: NotNegative = 3_000
+    """How long the first assignment of a streams group waits for further members; a group may set its own."""
+    streams_group_assignment_interval_ms: NotNegative = 1_000
+    """Shortest time between two assignments of a streams group; a group may set its own."""
     dead_letter_topic_prefix: str = "dlq."
     """What the name of a topic begins with that may get the dead letters of share groups; empty: anything."""
     dead_letter_topics_create: bool = False
