@@ -51,4 +51,4 @@ class Runtime(Protocol):
         """The merge lane: an encoded merge job, done by another process; answers the encoded outcome."""
 
     def abandon_merge(self) -> None:
-        """Have a merge under way fail at once. For an engine that closes: there is no other after it."""
+        """Have a merge under way fail at once."""

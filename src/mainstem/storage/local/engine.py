@@ -46,6 +46,9 @@ from mainstem.storage.runtime import Runtime, Timer
 
 log_output = logging.getLogger("mainstem.storage")
 
+CLOSE_MERGE_SECONDS_MAX = 2.0
+"""How long an engine that closes waits for a merge."""
+
 RECLAIM_SECONDS = 0.1
 """From the death of something to the look at it on a full disk: one look serves many deaths."""
 
@@ -443,8 +446,9 @@ class LocalEngine(LedgerEngine):
 
         pending.on_done(prove)
         # A merge under way writes into the directory: it must have ended before another engine may open it. It may have
-        # half a minute to go, and is made anew after the next start.
-        self.runtime.abandon_merge()
+        # half a minute to go; what is not done soon is made anew after the next start.
+        impatience = self.runtime.call_later(CLOSE_MERGE_SECONDS_MAX, self.runtime.abandon_merge)
+        closed.on_done(lambda _: impatience.cancel())
         self._maintenance.when_idle(lambda: self._answer_when_durable(pending, None))
         return closed
 

@@ -63,13 +63,13 @@ class MergeProcess:
 
     def close(self) -> None:
         """End the child, also in the middle of a job, which then fails."""
+        self._closed = True
         self.abandon()  # closing its input would do, but another thread may be using that
         with self._lock:
             self._end_child()
 
     def abandon(self) -> None:
-        """Kill the child, without waiting for its end. A job under way fails, and so does every later one."""
-        self._closed = True
+        """Kill the child, without waiting for its end: a job under way fails."""
         child = self._child
         if child is not None:
             child.kill()

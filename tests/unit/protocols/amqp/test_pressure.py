@@ -118,6 +118,21 @@ async def test_messages_that_an_exchange_keeps_for_a_while_count_too(connect: Co
     assert broker.intake.drafted_bytes < 50_000
 
 
+@with_adapter
+async def test_a_broker_that_goes_does_not_wait_for_room_on_the_disk(connect: Connect, broker: Broker) -> None:
+    client = await connect().open()
+    await client.ask("queue.declare", queue="q", durable=True)
+    broker.queues.outbox.is_full = True
+    client.send_bytes(run_of(20))
+    await client.wait("connection.blocked")
+    client.session.drain()
+    client.take()
+    await client.wait("connection.unblocked")
+    assert (await client.wait("connection.close"))["reply_code"] == 320
+    broker.queues.outbox._try_again()
+    assert client.session.finished
+
+
 def refuse_commits(broker: Broker) -> None:
     """As a disk that has just become full."""
     outbox = broker.queues.outbox

@@ -238,7 +238,14 @@ class Connection:
             self.session.block(LOW_ON_DISK)
         self.outbox.when_relieved(self._relieved, self._awaited)
 
+    def stop_publishing(self) -> None:
+        """The broker is going: a full disk is not waited for. What was confirmed is stored; the rest was never taken."""
+        self._rest = None
+        self._relieved()
+
     def _relieved(self) -> None:
+        if not self._is_waiting:
+            return
         self._is_waiting = False
         self._awaited = set()
         self.session.block(None)

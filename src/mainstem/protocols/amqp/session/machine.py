@@ -171,6 +171,7 @@ class AmqpSession:
             return
         if self._state is State.RUNNING:
             self._farewell = ConnectionError_(320, "broker forced connection closure with reason 'shutdown'")
+            self.connection.stop_publishing()
             self.enter(State.CLOSING)
             self._proceed()
         elif self._state is not State.CLOSING:

@@ -62,6 +62,9 @@ class Connection(Protocol):
     def publish_rest(self) -> None:
         """Go on with them."""
 
+    def stop_publishing(self) -> None:
+        """The broker is going: wait for no room any more; messages that were read and not published yet are dropped."""
+
     def pass_ended(self) -> None:
         """All that had come was dealt with, or is left for later."""
 
