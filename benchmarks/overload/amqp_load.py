@@ -66,6 +66,7 @@ class Beside:
         """Stop; answers the 99th percentile in milliseconds."""
         self._stopping.set()
         self._thread.join()
+        self._client.cut()
         times = sorted(self.times_ms)
         return times[int(len(times) * 0.99)]
 
@@ -75,12 +76,15 @@ def publish(broker: Running, frames: bytes, messages: int) -> None:
     client = RawClient(broker)
     at_once = max(1, SENT_AT_ONCE_BYTES // len(frames))
     sent = 0
-    while sent < messages:
-        some = min(at_once, messages - sent)
-        client.send(frames * some)
-        sent += some
-    client.call("channel.close", reply_code=200, reply_text="", class_id=0, method_id=0)
-    client.close()
+    try:
+        while sent < messages:
+            some = min(at_once, messages - sent)
+            client.send(frames * some)
+            sent += some
+        client.call("channel.close", reply_code=200, reply_text="", class_id=0, method_id=0)
+        client.close()
+    finally:
+        client.cut()
 
 
 def run_all(jobs: Sequence[Callable[[], None]]) -> float:
@@ -115,4 +119,5 @@ def flood(broker: Overloaded, *, queues: int, publishers: int, messages: int, si
     seconds = run_all([lambda: publish(address, frames, each)] * publishers)
     p99_ms = beside.end()
     stored = min(count(client, name) for name in names)
+    client.cut()
     return Outcome(each * publishers, stored, seconds, p99_ms)

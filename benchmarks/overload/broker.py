@@ -113,3 +113,5 @@ def serving(directory: Path, **settings: str) -> Iterator[Overloaded]:
     finally:
         process.kill()
         process.wait()
+        assert process.stdout is not None
+        process.stdout.close()

@@ -96,7 +96,9 @@ def flood(broker: Overloaded, *, producers: int, messages: int, size: int, acks:
     each = messages // producers
     frames = [request(TOPIC, number, size, acks) for number in range(producers)]
     beside = Beside(address)
-    seconds = run_all([lambda frame=frame: produce(address, frame, each, acks) for frame in frames])  # type: ignore[misc]
-    p99_ms = beside.end()
+    try:
+        seconds = run_all([lambda frame=frame: produce(address, frame, each, acks) for frame in frames])  # type: ignore[misc]
+    finally:
+        p99_ms = beside.end()
     stored = sum(end_offset(address, number) for number in range(producers))
     return Outcome(each * producers, stored, seconds, p99_ms)

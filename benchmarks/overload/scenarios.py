@@ -27,10 +27,10 @@ async def overload(parent: str | None, share: float) -> list[Figure]:
                 broker, queues=queues, publishers=PUBLISHERS, messages=int(messages * share), size=100
             ),
         )
-    for size, messages in ((10 << 10, 200_000), (1 << 20, 2_000)):
+    for size, messages in ((10_000, 200_000), (1_000_000, 2_000)):
         figures += _measure(
             parent,
-            f"AMQP, {size >> 10} KiB",
+            f"AMQP, {size // 1_000} KB",
             lambda broker, size=size, messages=messages: amqp_load.flood(  # type: ignore[misc]
                 broker, queues=1, publishers=PUBLISHERS, messages=int(messages * share), size=size
             ),
@@ -38,7 +38,7 @@ async def overload(parent: str | None, share: float) -> list[Figure]:
         for acks in (0, -1):
             figures += _measure(
                 parent,
-                f"Kafka, {size >> 10} KiB, acks={acks or '0'}",
+                f"Kafka, {size // 1_000} KB, acks={acks}",
                 lambda broker, size=size, messages=messages, acks=acks: kafka_load.flood(  # type: ignore[misc]
                     broker, producers=PRODUCERS, messages=int(messages * share), size=size, acks=acks
                 ),

@@ -33,4 +33,5 @@ def flood(broker: Overloaded, messages: int) -> Outcome:
     deadline = time.monotonic() + RETURN_SECONDS_MAX
     while (stored := count(client, QUEUE)) < each * PUBLISHERS and time.monotonic() < deadline:
         time.sleep(0.1)  # what they were given comes back
+    client.cut()
     return Outcome(each * PUBLISHERS, stored, seconds, p99_ms)

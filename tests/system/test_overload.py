@@ -28,7 +28,7 @@ def test_publishers_without_confirms_to_many_queues(
         assert broker.end() < DRAIN_SECONDS_MAX
 
 
-@pytest.mark.parametrize(("size", "messages", "acks"), [(10 << 10, 5_000, 0), (1 << 20, 120, 0), (1 << 20, 120, -1)])
+@pytest.mark.parametrize(("size", "messages", "acks"), [(10_000, 5_000, 0), (1_000_000, 120, 0), (1_000_000, 120, -1)])
 def test_producers_faster_than_the_disk(tmp_path: Path, size: int, messages: int, acks: int) -> None:
     with serving(tmp_path) as broker:
         outcome = kafka_load.flood(broker, producers=10, messages=messages, size=size, acks=acks)

@@ -64,9 +64,9 @@ class Commits:
         self.seen: list[Commit] = []
         commit = engine.commit
 
-        def note(commits: Sequence[Commit]) -> object:
+        def note(commits: Sequence[Commit], patient: bool = False) -> object:
             self.seen += commits
-            return commit(commits)
+            return commit(commits, patient)
 
         monkeypatch.setattr(engine, "commit", note)
 

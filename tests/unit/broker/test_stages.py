@@ -307,13 +307,13 @@ def test_a_large_batch_that_is_refused_half_way_is_seen_by_nobody(monkeypatch: p
         await fill(task, 20)
         commit, seen = engine.commit, 0
 
-        def fail_once(commits: list[Commit]) -> object:
+        def fail_once(commits: list[Commit], patient: bool = False) -> object:
             nonlocal seen
             seen += bool(commits[0].appends)
             if seen == 5:
                 monkeypatch.setattr(engine, "commit", commit)
                 raise StorageFull("for a while")
-            return commit(commits)
+            return commit(commits, patient)
 
         monkeypatch.setattr(engine, "commit", fail_once)
         with pytest.raises(StorageFull):
@@ -400,10 +400,10 @@ def test_what_is_too_large_for_one_commit_goes_in_parts(monkeypatch: pytest.Monk
         await fill(task, 4, ("t",))
         commit = engine.commit
 
-        def small(commits: list[Commit]) -> object:
+        def small(commits: list[Commit], patient: bool = False) -> object:
             if len(commits[0].appends) == 4 and len(commits[0].changes) == 1:
                 raise CommitTooLarge("too large")
-            return commit(commits)
+            return commit(commits, patient)
 
         monkeypatch.setattr(engine, "commit", small)
         assert (await publish(broker, 0, task)).records == 8

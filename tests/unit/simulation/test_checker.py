@@ -42,7 +42,8 @@ WRONG = [
     (broken.TellsOfNoAbortedRange, {"StableOffsetAndAborted"}),
     (broken.ForgetsOpenTransactions, {"StableOffsetAndAborted"}),
     (broken.CompactsTooMuch, {"CompactionKeepsTheLast"}),
-    (broken.TrimsByItself, {"RetentionTakesOnlyWhatIsDue"}),
+    # A trim can end below an open transaction, and then moves the last stable offset too.
+    (broken.TrimsByItself, {"RetentionTakesOnlyWhatIsDue", "StableOffsetAndAborted"}),
     (broken.FindsTheNextOne, {"PositionsAreFound"}),
     (broken.ForgetsToTellWatchers, {"WatchesTellTheTruth"}),
     (broken.TellsWatchersWithinACall, {"WatchesTellTheTruth"}),

@@ -49,6 +49,8 @@ log = logging.getLogger(__name__)
 RESERVED_OFFSETS = 16_384
 """How many offsets are called given out at once."""
 UNRESERVED = 1 << 62
+FLOORS_AT_ONCE = 10_000
+"""Floors of one commit, at the start."""
 FLOOR_DELAY_MS = 1_000
 """How long what is settled may wait before retention hears of it."""
 
@@ -119,8 +121,23 @@ class Queues:
         entries = (await self._engine.load(SCOPE)).entries
         gone = self._stored.load(entries)
         await self._ending.let_go(gone)
+        await self._tell_floors()
         self._declaring.keep_up()
         await self._urgent.show(queue for queues in self._named.values() for queue in queues.values())
+
+    async def _tell_floors(self) -> None:
+        """Tell retention what is settled. It hears of that a second late, which a kill may have come before.
+
+        Nobody else would tell it: a queue that is empty settles nothing more, and on a full disk nobody can publish to it.
+        """
+        changes: list[LogChange] = []
+        for queue in [queue for queues in self._named.values() for queue in queues.values() if not queue.is_borrowed]:
+            for number in queue.logs:
+                floor = self._stored.floor(number)
+                if floor:
+                    changes.append(MoveFloor(number, floor))
+        for at in range(0, len(changes), FLOORS_AT_ONCE):
+            await self._engine.alter(changes[at : at + FLOORS_AT_ONCE])
 
     def awaken(self) -> None:
         """After a start, once it is known how messages were addressed: time goes on in queues that nobody uses, too."""

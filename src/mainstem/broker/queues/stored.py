@@ -94,6 +94,10 @@ class StoredQueues:
         """Begin to read a log there."""
         self._floors[log] = floor
 
+    def floor(self, log: int) -> int:
+        """Below which all is settled, of a log that nobody asked for yet."""
+        return self._floors.get(log, 0)
+
     def settled(self, log: int, start: int) -> int:
         """How many offsets of a log are settled, or gone below its start; of one that nobody asked for yet."""
         floor = max(self._floors.get(log, 0), start)

@@ -130,6 +130,8 @@ class Merges:
             if kind not in self._shortages:
                 log_output.warning("a merge waits for room: %s", outcome.error)
             self._shortages[kind] = Shortage(self._free, self._engine.trims, now + SHORT_SECONDS)
+            if kind == "wal":
+                self._engine.writer.give_last_spare()
             self._engine.space.look()
             return None
         if outcome.error is not None:

@@ -260,6 +260,15 @@ class WalWriter:
         while len(self._spares) > 1:
             self._remove(self._spares.pop())
 
+    def give_last_spare(self) -> None:
+        """Give the space of the last prepared file to a merge that needs a little to free much. It brings files back.
+
+        Only while half of the active file is left: what is committed meanwhile must find its room there.
+        """
+        active = self.active
+        if self._spares and active.capacity - active.end >= active.capacity // 2:
+            self._remove(self._spares.pop())
+
     # Groups
 
     def write(self, group: PendingGroup, durable: Callable[[PendingGroup, int, int], None]) -> None:

@@ -77,3 +77,16 @@ def test_who_waits_is_served_although_what_was_published_along_is_refused(world:
     world.quiet_whatever_fails()
     world.quiet()
     assert holder.values() == [b"1"]
+
+
+def test_retention_hears_after_a_kill_what_was_settled_before(world: World) -> None:
+    queue, holder = declared(world, durable=True), Holder()
+    queue.attach(holder)
+    world.put(queue, b"1", b"2", b"3")
+    world.quiet()
+    world.queues.settle(holder.let_go())
+    world.quiet()
+    (log,) = queue.logs
+    assert world.engine.ledger.logs[log].floor == 0, "it is told a second later"
+    world.crash()
+    assert world.engine.ledger.logs[log].floor == 3
