@@ -21,7 +21,7 @@ SENT_AT_ONCE_BYTES = 64 << 10
 
 
 def declare(client: RawClient, queues: int) -> list[str]:
-    """A fanout exchange with so many durable queues."""
+    """A fanout exchange, and durable queues bound to it; answers their names."""
     names = [f"overload-{number}" for number in range(queues)]
     client.call("exchange.declare", exchange=EXCHANGE, type="fanout", durable=True)
     for name in names:
@@ -72,7 +72,7 @@ class Beside:
 
 
 def publish(broker: Running, frames: bytes, messages: int) -> None:
-    """Send so many, without confirms, and end in good order: then all of them were taken."""
+    """Send messages without confirms, and close the connection: its answer says that the broker took all of them."""
     client = RawClient(broker)
     at_once = max(1, SENT_AT_ONCE_BYTES // len(frames))
     sent = 0
@@ -109,7 +109,7 @@ def run_all(jobs: Sequence[Callable[[], None]]) -> float:
 
 
 def flood(broker: Overloaded, *, queues: int, publishers: int, messages: int, size: int) -> Outcome:
-    """So many messages in all, by so many publishers, to each of the queues, with another client beside them."""
+    """Publish messages to every queue, `messages` in all, while another client sends beside the publishers."""
     address = broker.at("amqp")
     client = RawClient(address)
     names = declare(client, queues)

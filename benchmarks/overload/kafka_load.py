@@ -29,7 +29,7 @@ def request(topic: str, partition: int, size: int, acks: int) -> bytes:
 
 
 def produce(broker: Running, frame: bytes, messages: int, acks: int) -> None:
-    """Send so many and end in good order: then all of them were taken."""
+    """Send records, then a request whose answer says that the broker took all of them."""
     hello = framed(API_VERSIONS, 0, {})
     with connect(broker) as connection:
         for number in range(messages):
@@ -90,7 +90,7 @@ def end_offset(broker: Running, partition: int) -> int:
 
 
 def flood(broker: Overloaded, *, producers: int, messages: int, size: int, acks: int) -> Outcome:
-    """So many records in all, by so many producers, each to a partition of its own, with another producer beside them."""
+    """Each producer writes to a partition of its own, `messages` in all, while another producer sends beside them."""
     address = broker.at("kafka")
     create_topics(address, {TOPIC: producers, BESIDE: 1})
     each = messages // producers

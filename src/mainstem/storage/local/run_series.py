@@ -76,7 +76,7 @@ class RunSeries:
         writer.add_shared(first, next_, block, is_foreign=is_foreign)
 
     def _make_room(self, size: int) -> RunWriter:
-        """The run that takes so many bytes more: another one when this one is full. Raises OSError where there is no room."""
+        """The run that takes the next bytes: another one when this one is full. Raises OSError where there is no room."""
         self._bytes += size
         if self._bytes > self._job.output_bytes_max:
             raise OSError(errno.ENOSPC, f"the runs would have more than the {self._job.output_bytes_max} bytes left")

@@ -71,7 +71,7 @@ class SharingPlan:
                 yield from self._single_units(entries, begin, stop, start)
 
     def _is_worth_it(self, block: SharedBlock, entries: LogEntries, begin: int, stop: int) -> bool:
-        """Whether most logs have these units together, or so many that entries for single units would take more than a copy."""
+        """Whether most logs have these units together, or entries for single units would take more bytes than a copy."""
         if block.is_worth_it is None:
             mean = sum(entries.sizes[begin:stop]) / (stop - begin)
             most = max(self._takers[unit] for unit in entries.units[begin:stop])

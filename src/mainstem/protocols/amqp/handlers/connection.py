@@ -181,7 +181,7 @@ class Connection:
         return now >= self._pass_ends
 
     def published(self, size: int, is_confirmed: bool) -> None:
-        """So many bytes are on their way to the disk."""
+        """Count published bytes, which are on their way to the disk."""
         self._published_bytes += size
         if not is_confirmed:
             self._has_unconfirmed = True

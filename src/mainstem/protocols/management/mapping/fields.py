@@ -49,7 +49,7 @@ def number(body: Mapping[str, Any], name: str, default: int | None = None) -> in
 
 
 def table(body: Mapping[str, Any], name: str, levels: int = NESTED_LEVELS_MAX) -> dict[str, Any]:
-    """An object that holds at most so many levels of others; PHP's tools send an empty list for an empty one."""
+    """An object, nested no deeper than allowed; PHP's tools send an empty list for an empty object."""
     value = body.get(name)
     if value is None or value == []:
         return {}
