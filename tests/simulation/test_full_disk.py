@@ -83,8 +83,7 @@ def test_early_deletion_of_half_a_transaction_is_noticed(monkeypatch: pytest.Mon
         yield
 
     monkeypatch.setattr(EarlyDeletion, "_whole_batches", up_to_the_limit)
-    red = first_red(SEEDS_UNTIL_RED, draw=with_early_deletion)
-    assert red is not None
-    # Seen by a reader, or only after a restart: by where the log begins, or by what is known of its transactions.
-    noticed = {"EarlyDeletionTakesWholeBatches", "RetentionTakesOnlyWhatIsDue", "StateEqualsReplay"}
-    assert red.invariant in noticed
+    # Seen by a reader, or only after a restart. Where it shows by another invariant first, the search goes on.
+    noticed = {"EarlyDeletionTakesWholeBatches", "RetentionTakesOnlyWhatIsDue"}
+    outcomes = (run_local_seed(seed, with_early_deletion, None) for seed in range(SEEDS_UNTIL_RED))
+    assert any(outcome.invariant in noticed for outcome in outcomes)

@@ -42,8 +42,7 @@ WRONG = [
     (broken.TellsOfNoAbortedRange, {"StableOffsetAndAborted"}),
     (broken.ForgetsOpenTransactions, {"StableOffsetAndAborted"}),
     (broken.CompactsTooMuch, {"CompactionKeepsTheLast"}),
-    # A trim can end below an open transaction, and then moves the last stable offset too.
-    (broken.TrimsByItself, {"RetentionTakesOnlyWhatIsDue", "StableOffsetAndAborted"}),
+    (broken.TrimsByItself, {"RetentionTakesOnlyWhatIsDue"}),
     (broken.FindsTheNextOne, {"PositionsAreFound"}),
     (broken.ForgetsToTellWatchers, {"WatchesTellTheTruth"}),
     (broken.TellsWatchersWithinACall, {"WatchesTellTheTruth"}),
@@ -57,7 +56,10 @@ WRONG = [
 def test_a_wrong_engine_is_noticed(engine: type[ReferenceEngine], invariants: set[str]) -> None:
     for seed in range(SEEDS_MAX):
         outcome = run(seed, engine)
-        if outcome.violation is not None:
-            assert outcome.invariant in invariants, f"seed {seed}: {outcome.violation}"
+        if outcome.violation is None:
+            continue
+        if outcome.invariant in invariants:
             return
+        # A fault may show by another invariant first; that must be the fault's doing, and the search goes on.
+        assert run(seed, ReferenceEngine).violation is None, f"seed {seed}: {outcome.violation}"
     pytest.fail(f"{SEEDS_MAX} seeds noticed nothing")

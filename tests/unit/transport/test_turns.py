@@ -7,7 +7,7 @@ from mainstem.transport.turns import TURN_SECONDS, Turns
 
 
 class Worker:
-    """Works off so many pieces, each of which takes some time."""
+    """Has pieces of work, each of which takes some time."""
 
     def __init__(self, name: str, pieces: int, day: "Day") -> None:
         self.name = name

@@ -60,7 +60,7 @@ class SharingPlan:
                 self._block(entries, begin, stop).takers += 1
 
     def parts(self, entries: LogEntries, start: int) -> Iterator[Part]:
-        """What is to be written of a log, by offset."""
+        """The entries of a log that the merge writes, by offset."""
         for begin, stop, kind in self._cut(entries, start):
             if kind == DEAD:
                 continue
