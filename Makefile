@@ -12,6 +12,7 @@
 #   make test-tables      topics kept as tables by `serve --pipelines`, killed with everything
 #   make demo             orders in, totals by Spark, in about a minute
 #   make bench            measure                      make bench-spark   measure Spark over topics
+#   make bench-pairs      broker CPU per message beside another checkout's    (BASE=DIRECTORY, set up with make setup)
 #   make setup, make compile, make clean
 # Hot modules are compiled where there is a C compiler, again whenever they changed; MAINSTEM_PURE=1 runs them as Python.
 
@@ -37,7 +38,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 
 COMPILE := $(BIN)/python compile_core.py
 
-.PHONY: serve test test-java test-cluster test-declarative test-connect demo lint bench bench-spark simulate crash spark-crash pipeline-crash setup compile clean
+.PHONY: serve test test-java test-cluster test-declarative test-connect demo lint bench bench-pairs bench-spark simulate crash spark-crash pipeline-crash setup compile clean
 .DEFAULT_GOAL := test
 
 serve: $(SERVE)
@@ -76,6 +77,9 @@ lint: $(DEV)
 
 bench: compile
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-pairs: compile
+	$(BIN)/python -m benchmarks.pairs $(BASE) $(ARGS)
 
 bench-spark: compile
 	$(BIN)/python -m benchmarks.spark $(ARGS)

@@ -71,22 +71,24 @@ def _family(pid: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def mainstem(parent: str | None, *, merging: bool = True, listener: str = "kafka") -> Iterator[Running]:
-    """Our broker on an empty directory, synced."""
+def mainstem(
+    parent: str | None, *, merging: bool = True, listener: str = "kafka", python: str = sys.executable
+) -> Iterator[Running]:
+    """Our broker on an empty directory, synced; `python` is the interpreter of the checkout to run."""
     with scratch(parent) as directory:
         if merging:
-            with _served(directory, {}, listener) as running:
+            with _served(directory, {}, listener, python) as running:
                 yield running
         else:
-            with _served(directory, {"MAINSTEM_STORAGE_WAL_SPARE_FILES": str(PREPARED_FILES)}, listener):
+            with _served(directory, {"MAINSTEM_STORAGE_WAL_SPARE_FILES": str(PREPARED_FILES)}, listener, python):
                 pass
-            with _served(directory, MERGE_IDLE, listener) as running:
+            with _served(directory, MERGE_IDLE, listener, python) as running:
                 yield running
 
 
 @contextlib.contextmanager
-def _served(directory: str, settings: dict[str, str], listener: str) -> Iterator[Running]:
-    command = [sys.executable, "-m", "mainstem.cli", "serve", "--data-dir", f"{directory}/data"]
+def _served(directory: str, settings: dict[str, str], listener: str, python: str) -> Iterator[Running]:
+    command = [python, "-m", "mainstem.cli", "serve", "--data-dir", f"{directory}/data"]
     command += ["--listen", f"{listener}=127.0.0.1:0"]
     for other in _others(listener):
         command += ["--listen", f"{other}=off"]
