@@ -13,11 +13,11 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TypeVar
 
-from mainstem.storage.async_runtime import AsyncRuntime
 from mainstem.storage.contract import Append, Commit, CreateLog
-from mainstem.storage.disk import LocalDisk
 from mainstem.storage.local.engine import LocalEngine
+from mainstem.storage.local.runtime import local_runtime
 from mainstem.storage.local.settings import EngineSettings
+from mainstem.storage.runtime.disk import LocalDisk
 from mainstem.wire.record_batch import encode_batch
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ async def engine(directory: str, *, merging: bool, logs: int = 0, **settings: ob
     """An engine on a real directory, with its recycled files ready."""
     if not merging:
         settings = {"merge_files_min": NEVER, "unmerged_files_max": NEVER, **settings}
-    runtime = AsyncRuntime(asyncio.get_running_loop())
+    runtime = local_runtime(asyncio.get_running_loop())
     opened = LocalEngine.open(
         disk=LocalDisk(),
         runtime=runtime,

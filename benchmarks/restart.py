@@ -13,11 +13,11 @@ from benchmarks.append import LOGS
 from benchmarks.load import GIB, KIB, engine, one, run, scratch, single_record
 from benchmarks.report import Figure
 from mainstem.model.errors import Overloaded
-from mainstem.storage.async_runtime import AsyncRuntime
 from mainstem.storage.contract import Append, Commit, CommitResult
-from mainstem.storage.disk import LocalDisk
 from mainstem.storage.local.engine import LocalEngine
+from mainstem.storage.local.runtime import local_runtime
 from mainstem.storage.local.settings import EngineSettings
+from mainstem.storage.runtime.disk import LocalDisk
 from mainstem.wire.record_batch import encode_batch
 
 START_SECONDS_MAX = 5.0
@@ -34,7 +34,7 @@ async def restart(parent: str | None, gigabytes: float) -> list[Figure]:
         writer.send_signal(signal.SIGKILL)
         writer.wait()
         assert line.startswith("filled"), f"the writer ended early: {line!r}"
-        runtime = AsyncRuntime(asyncio.get_running_loop())
+        runtime = local_runtime(asyncio.get_running_loop())
         begin = time.perf_counter()
         opened = LocalEngine.open(disk=LocalDisk(), runtime=runtime, settings=EngineSettings(data_directory=directory))
         seconds = time.perf_counter() - begin

@@ -11,9 +11,9 @@ from benchmarks.idle_memory import resident_bytes
 from benchmarks.load import engine, scratch
 from benchmarks.report import Figure
 from mainstem.broker.broker import Broker
+from mainstem.broker.catalog.topics import NewTopic
 from mainstem.broker.clock import LoopClock
 from mainstem.broker.schedules import Target
-from mainstem.broker.topics import NewTopic
 
 TURN = 2_000
 YEAR_MS = 365 * 86_400_000

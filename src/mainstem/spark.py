@@ -52,7 +52,7 @@ def session(
     each query a name. `settings` are Spark's own, and come before ours.
     """
     _check_installed()
-    from mainstem.pipelines.session import start_session
+    from mainstem.pipelines.session.session import start_session
 
     return start_session(name, master=master, data_dir=data_dir, checkpoint=checkpoint, settings=settings or {}, ui=ui)
 
@@ -115,7 +115,7 @@ def pipeline(**definition: Any) -> Callable[[Callable[..., Any]], Callable[..., 
 def cluster_settings() -> dict[str, str]:
     """What a session of your own, or `spark-submit --conf`, needs for workers that do not have mainstem."""
     _check_installed()
-    from mainstem.pipelines.shipping import shipping_settings
+    from mainstem.pipelines.session.code_shipping import shipping_settings
 
     return shipping_settings()
 
@@ -132,7 +132,7 @@ def settle(rows: DataFrame, *, address: str | None = None, name: str = "settle")
 
 def with_origin(letters: DataFrame) -> DataFrame:
     """Dead letters, read with `includeHeaders`, with a column `origin`: reason, queue, offset, deliveries, error, and more."""
-    from mainstem.pipelines.dead_letter_columns import with_origin as decode
+    from mainstem.pipelines.source.dead_letter_columns import with_origin as decode
 
     return decode(letters)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from mainstem.storage.async_runtime import AsyncRuntime
 from mainstem.storage.contract import Budget, ReadHint
-from mainstem.storage.disk import LocalDisk
 from mainstem.storage.local.engine import LocalEngine
+from mainstem.storage.local.runtime import local_runtime
+from mainstem.storage.runtime.disk import LocalDisk
 from mainstem.wire.record_batch import batches_in, decode_records
 from tests.crash.workload import (
     SCOPE,
@@ -38,7 +38,7 @@ def verify(directory: str, acknowledged: Sequence[Written]) -> int:
 
 
 async def _verify(directory: str, acknowledged: Sequence[Written]) -> int:
-    runtime = AsyncRuntime(asyncio.get_running_loop())
+    runtime = local_runtime(asyncio.get_running_loop())
     engine = LocalEngine.open(disk=LocalDisk(), runtime=runtime, settings=settings_for(directory))
     try:
         state = (await engine.load(SCOPE)).entries

@@ -8,10 +8,10 @@ import sys
 from random import Random
 
 from mainstem.model.errors import Overloaded
-from mainstem.storage.async_runtime import AsyncRuntime
 from mainstem.storage.contract import Budget, Commit, CommitResult, Committed
-from mainstem.storage.disk import LocalDisk
 from mainstem.storage.local.engine import LocalEngine
+from mainstem.storage.local.runtime import local_runtime
+from mainstem.storage.runtime.disk import LocalDisk
 from tests.crash.workload import (
     IDEMPOTENT_TASKS,
     SCOPE,
@@ -73,7 +73,7 @@ async def maintain(engine: LocalEngine) -> None:
 
 async def main(directory: str, epoch: int, seed: int) -> None:
     rng = Random(seed)
-    runtime = AsyncRuntime(asyncio.get_running_loop())
+    runtime = local_runtime(asyncio.get_running_loop())
     engine = LocalEngine.open(disk=LocalDisk(), runtime=runtime, settings=settings_for(directory))
     engine.on_failure(lambda error: say("broken", f"engine failed: {error}"))
     say("open")

@@ -8,9 +8,9 @@ import pytest
 import typer
 
 from mainstem.cli.app import app
-from mainstem.coordination.broker_config import STORED as BROKER_STORED
-from mainstem.coordination.group_config import STORED as GROUP_STORED
-from mainstem.coordination.topic_config import STORED as TOPIC_STORED
+from mainstem.coordination.catalog.broker_config import STORED as BROKER_STORED
+from mainstem.coordination.catalog.topic_config import STORED as TOPIC_STORED
+from mainstem.coordination.groups.group_config import STORED as GROUP_STORED
 from mainstem.server.registry import REGISTERED
 from mainstem.server.settings import Key, known_keys
 

@@ -9,9 +9,9 @@ from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Append, Commit, CreateLog, Edge, LogConfig, Mutation, Refer
 from mainstem.storage.local.engine import LocalEngine
 from mainstem.storage.local.frame import KIND_NAMES, SECTOR_BYTES, decode_file_header
-from mainstem.storage.local.group import StoredGroup, decode_group
-from mainstem.storage.local.merge import run_merge_job
+from mainstem.storage.local.merge.merge import run_merge_job
 from mainstem.storage.local.settings import EngineSettings
+from mainstem.storage.local.wal.stored_group import StoredGroup, decode_group
 from mainstem.testing.disk import SimulatedDisk
 from mainstem.testing.runtime import SimulatedRuntime
 from mainstem.wire.record_batch import batches_in, encode_batch

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, NoReturn
 from mainstem.model.errors import UnknownLog
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Committed, Edge, LogEnd
-from mainstem.storage.engine_scopes import decode_log_entry, decode_log_key, decode_number
+from mainstem.storage.sequencer.engine_scopes import decode_log_entry, decode_log_key, decode_number
 from mainstem.testing.runtime import SimulatedRuntime, Stuck
 from tests.simulation.invariants import (
     EveryCallIsAnswered,

@@ -46,8 +46,8 @@ from mainstem.storage.contract import (
     TrimLog,
     WatchCallback,
 )
-from mainstem.storage.engine_scopes import LogEntry, encode_log_entry, encode_number, log_key
 from mainstem.storage.local.settings import EngineSettings
+from mainstem.storage.sequencer.engine_scopes import LogEntry, encode_log_entry, encode_number, log_key
 from mainstem.testing.disk import SimulatedDisk
 from mainstem.testing.runtime import SimulatedRuntime
 from mainstem.wire.record_batch import NO_PRODUCER, check_batch, decode_marker, decode_records

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from random import Random
 
 from mainstem.storage.local.engine import LocalEngine
-from mainstem.storage.local.merge import run_merge_job
+from mainstem.storage.local.merge.merge import run_merge_job
 from mainstem.storage.local.settings import EngineSettings
 from mainstem.testing.disk import SimulatedDisk
 from mainstem.testing.runtime import SimulatedRuntime

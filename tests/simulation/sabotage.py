@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mainstem.storage.local import frame as frames
 from mainstem.storage.local.frame import BadFrame, Frame
-from mainstem.storage.local.group import BadGroup, StoredGroup, decode_group
+from mainstem.storage.local.wal.stored_group import BadGroup, StoredGroup, decode_group
 from tests.simulation.world import World
 
 

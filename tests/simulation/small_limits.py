@@ -6,25 +6,13 @@ import contextlib
 from collections.abc import Iterator
 from types import ModuleType
 
-from mainstem.storage import ledger_engine
-from mainstem.storage.local import (
-    compaction,
-    compactions,
-    file_set,
-    group_encoding,
-    group_heads,
-    key_index,
-    merges,
-    reader,
-    retention_pass,
-    run_source,
-    run_writer,
-    shared_entries,
-    sharing,
-    state_run,
-    tail,
-    wal_merge,
-)
+from mainstem.storage.local.merge import compaction, run_source, wal_merge
+from mainstem.storage.local.read import file_set, reader, tail
+from mainstem.storage.local.runs import block_sharing as sharing
+from mainstem.storage.local.runs import key_index, run_writer, shared_entries, state_run
+from mainstem.storage.local.upkeep import compactions, merges, retention_pass
+from mainstem.storage.local.wal import group_encoding, group_heads
+from mainstem.storage.sequencer import ledger_engine
 
 LIMITS: list[tuple[ModuleType, str, int]] = [
     (compaction, "KEYS_MAX", 3),

@@ -9,11 +9,11 @@ import pytest
 
 from mainstem.storage.contract import MaintainReport
 from mainstem.storage.local import engine
-from mainstem.storage.local.early_deletion import EarlyDeletion
-from mainstem.storage.local.merges import Merges
-from mainstem.storage.local.space import Space
-from mainstem.storage.local.wal_writer import WalWriter
-from mainstem.storage.steps import Steps
+from mainstem.storage.local.upkeep.early_deletion import EarlyDeletion
+from mainstem.storage.local.upkeep.merges import Merges
+from mainstem.storage.local.upkeep.space import Space
+from mainstem.storage.local.wal.writer import WalWriter
+from mainstem.storage.runtime.steps import Steps
 from tests.simulation.runner import report, run_local_seed
 from tests.simulation.temper import Temper, full_disk_temper
 from tests.simulation.test_negative_controls import first_red

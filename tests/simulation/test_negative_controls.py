@@ -12,7 +12,8 @@ from random import Random
 
 import pytest
 
-from mainstem.storage.local import frame, group
+from mainstem.storage.local import frame
+from mainstem.storage.local.wal import stored_group as group
 from tests.simulation import sabotage
 from tests.simulation.invariants import Invariant
 from tests.simulation.runner import run_local_seed

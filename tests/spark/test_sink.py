@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StreamingQuery
 
-from mainstem.pipelines.partitioner import partitions_by_key
+from mainstem.pipelines.codec.partitioner import partitions_by_key
 from mainstem.sdk.client import Client
 from mainstem.wire.kafka import ApiKey
 from tests.system.stage_client import Served, committed_records, committed_values

@@ -18,7 +18,7 @@ SUFFIX = mainstem.compiled.SUFFIX
 REPORT = """
 import importlib, json, sys
 import mainstem.compiled
-module = importlib.import_module("mainstem.storage.local.group")
+module = importlib.import_module("mainstem.storage.local.wal.stored_group")
 print(json.dumps([mainstem.compiled.description, len(mainstem.compiled.in_use), module.__file__]))
 """
 
@@ -59,17 +59,17 @@ def test_compiled_modules_are_used(checkout: Path) -> None:
 def test_the_environment_asks_for_python(checkout: Path) -> None:
     description, count, file = report(checkout, MAINSTEM_PURE="1")
     assert "MAINSTEM_PURE" in description
-    assert (count, Path(file).name) == (0, "group.py")
+    assert (count, Path(file).name) == (0, "stored_group.py")
 
 
 @needs_compiled
-@pytest.mark.parametrize("edited", ["storage/local/group.py", "storage/local/group.pxd"])
+@pytest.mark.parametrize("edited", ["storage/local/wal/stored_group.py", "storage/local/wal/stored_group.pxd"])
 def test_an_edited_source_is_never_run_as_it_was(checkout: Path, edited: str) -> None:
     with (checkout / "mainstem" / edited).open("a") as file:
         file.write("# edited\n")
     description, count, path = report(checkout)
     assert "other sources" in description
-    assert (count, Path(path).name) == (0, "group.py")
+    assert (count, Path(path).name) == (0, "stored_group.py")
 
 
 @needs_compiled
@@ -82,4 +82,4 @@ def test_without_compiled_modules_all_is_python(checkout: Path) -> None:
     shutil.rmtree(checkout / "mainstem/_compiled", ignore_errors=True)
     description, count, file = report(checkout)
     assert description == "pure Python (not compiled)"
-    assert (count, Path(file).name) == (0, "group.py")
+    assert (count, Path(file).name) == (0, "stored_group.py")

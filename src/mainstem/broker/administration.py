@@ -26,7 +26,7 @@ from mainstem.coordination.administration.errors import InvalidEntry, UnknownEnt
 from mainstem.coordination.administration.passwords import hash_password, is_password
 from mainstem.coordination.administration.policies import PolicySet, check_policy
 from mainstem.coordination.administration.registry import SCOPE, Registry
-from mainstem.coordination.catalog import DEFAULT_NAMESPACE
+from mainstem.coordination.catalog.catalog import DEFAULT_NAMESPACE
 from mainstem.model.errors import MainstemError
 from mainstem.storage.contract import Commit, Engine, Mutation
 
@@ -56,7 +56,7 @@ class Administration:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.registry = Registry()
-        self._lane = asyncio.Lock()
+        self._changes_lock = asyncio.Lock()
 
     async def load(self) -> None:
         """Take in what is stored."""
@@ -65,12 +65,12 @@ class Administration:
 
     async def put(self, entry: Entry) -> None:
         """Set it. Raises InvalidEntry."""
-        async with self._lane:
+        async with self._changes_lock:
             await self._commit([self.registry.decide_put(entry)])
 
     async def remove(self, entries: Iterable[Entry]) -> None:
         """They are not set any more."""
-        async with self._lane:
+        async with self._changes_lock:
             await self._commit(self.registry.decide_remove(entries))
 
     async def _commit(self, state: list[Mutation]) -> None:

@@ -35,41 +35,41 @@ import os
 
 from mainstem.broker.acquisitions import Acquisitions
 from mainstem.broker.administration import Access, Administration, Namespaces, Parameters, Policies
-from mainstem.broker.client_metrics import ClientMetrics
-from mainstem.broker.client_quotas import ClientQuotas
+from mainstem.broker.catalog.topics import Topics
+from mainstem.broker.catalog.topology import CatalogTopology
+from mainstem.broker.clients.metrics import ClientMetrics
+from mainstem.broker.clients.quotas import ClientQuotas
+from mainstem.broker.clients.scram_users import ScramUsers
 from mainstem.broker.clock import Clock
-from mainstem.broker.dead_letters import DeadLetters
+from mainstem.broker.dead_letters.browsing import Letters
+from mainstem.broker.dead_letters.dead_letters import DeadLetters
+from mainstem.broker.dead_letters.redrives import Redrives
 from mainstem.broker.dialect import Dialect
-from mainstem.broker.directed_groups import DirectedGroups
-from mainstem.broker.group_configs import GroupConfigs
-from mainstem.broker.groups import Groups
+from mainstem.broker.groups.directed_groups import DirectedGroups
+from mainstem.broker.groups.group_configs import GroupConfigs
+from mainstem.broker.groups.groups import Groups
+from mainstem.broker.groups.share_groups import ShareGroups
+from mainstem.broker.groups.streams_groups import StreamsGroups
 from mainstem.broker.heavy_work import HeavyWork
 from mainstem.broker.intake import UNWRITTEN_BYTES_MAX, Intake
-from mainstem.broker.letters import Letters
-from mainstem.broker.pipelines import Pipelines, table_pipelines
-from mainstem.broker.producers import Producers
+from mainstem.broker.pipelines.pipelines import Pipelines, table_pipelines
 from mainstem.broker.queues.queues import Queues
 from mainstem.broker.queues.settings import QueueSettings
-from mainstem.broker.redrives import Redrives
 from mainstem.broker.routes import Routes
 from mainstem.broker.schedules.delivery import BrokerDelivery
 from mainstem.broker.schedules.recurrences import Recurrences
 from mainstem.broker.schedules.schedules import Schedules
-from mainstem.broker.scram_users import ScramUsers
-from mainstem.broker.share_groups import ShareGroups
-from mainstem.broker.stages import Stages
-from mainstem.broker.streams_groups import StreamsGroups
-from mainstem.broker.subscriptions import Subscriptions
-from mainstem.broker.topics import Topics
-from mainstem.broker.topology import CatalogTopology
-from mainstem.broker.transactions import Transactions
-from mainstem.coordination import catalog as catalogs
-from mainstem.coordination import producer_ids
+from mainstem.broker.staging.stages import Stages
+from mainstem.broker.subscriptions.subscriptions import Subscriptions
+from mainstem.broker.transactions.producers import Producers
+from mainstem.broker.transactions.transactions import Transactions
 from mainstem.coordination.administration.policies import KIND_OF_QUEUE
-from mainstem.coordination.catalog import Catalog
-from mainstem.coordination.producer_ids import ProducerIds
-from mainstem.coordination.queue.properties import QueueProperties
-from mainstem.coordination.queue_rules import rules_of
+from mainstem.coordination.catalog import catalog as catalogs
+from mainstem.coordination.catalog.catalog import Catalog
+from mainstem.coordination.queues.properties import QueueProperties
+from mainstem.coordination.queues.rules import rules_of
+from mainstem.coordination.transactions import producer_ids
+from mainstem.coordination.transactions.producer_ids import ProducerIds
 from mainstem.storage.contract import Engine
 
 CLUSTER_NAME = "cluster_name"

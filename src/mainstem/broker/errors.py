@@ -7,7 +7,6 @@ from mainstem.coordination.administration.errors import (
     UnknownNamespace,
     UnknownUser,
 )
-from mainstem.coordination.deployment_errors import BuiltInPipeline, DeploymentError, StaleLease, UnknownPipeline
 from mainstem.coordination.errors import (
     AcquisitionError,
     AcquisitionReleased,
@@ -73,6 +72,7 @@ from mainstem.coordination.errors import (
     UnknownTransaction,
     UnsuitableSource,
 )
+from mainstem.coordination.pipelines.errors import BuiltInPipeline, DeploymentError, StaleLease, UnknownPipeline
 from mainstem.coordination.routes.errors import (
     DefaultExchange,
     ExchangeDiffers,
@@ -84,7 +84,7 @@ from mainstem.coordination.routes.errors import (
     UnknownExchange,
     UnknownExchangeKind,
 )
-from mainstem.coordination.schedule_errors import DueTimeTooFar, InvalidRecurrence, NotScheduled, ScheduleError
+from mainstem.coordination.schedules.errors import DueTimeTooFar, InvalidRecurrence, NotScheduled, ScheduleError
 
 __all__ = [
     "AcquisitionError",

@@ -92,7 +92,7 @@ def run(
 def _with_range(found: Pipeline, begin: str | None, end: str | None) -> Pipeline:
     from mainstem.pipelines.definition.pipeline import Mode
     from mainstem.pipelines.errors import InvalidOption
-    from mainstem.pipelines.starting_point import parse_offsets
+    from mainstem.pipelines.source.starting_point import parse_offsets
 
     settings = found.settings
     for option, value in (("--from", begin), ("--to", end)):

@@ -31,7 +31,7 @@ class DefaultSource(DataSource):
     def schema(self) -> StructType | str:
         """The columns of a read without a schema of the user's."""
         if self._is_of_queue:
-            from mainstem.pipelines.queue_columns import queue_schema
+            from mainstem.pipelines.queue_mode.columns import queue_schema
 
             return queue_schema(self.options)
         if "system" in self.options:
@@ -42,14 +42,14 @@ class DefaultSource(DataSource):
             from mainstem.pipelines.tables.history_source import history_schema
 
             return history_schema(self.options)
-        from mainstem.pipelines.source import source_schema
+        from mainstem.pipelines.source.source import source_schema
 
         return source_schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read."""
         if self._is_of_queue:
-            from mainstem.pipelines.queue_options import refuse_batch_read
+            from mainstem.pipelines.queue_mode.options import refuse_batch_read
 
             refuse_batch_read()
         if "system" in self.options:
@@ -64,17 +64,17 @@ class DefaultSource(DataSource):
             from mainstem.pipelines.tables.history_source import HistoryReader
 
             return HistoryReader(self.options, schema)
-        from mainstem.pipelines.source import TopicReader
+        from mainstem.pipelines.source.source import TopicReader
 
         return TopicReader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """A streaming read."""
         if self._is_of_queue:
-            from mainstem.pipelines.queue_stream import QueueStreamReader
+            from mainstem.pipelines.queue_mode.stream import QueueStreamReader
 
             return QueueStreamReader(self.options, schema)
-        from mainstem.pipelines.stream_source import TopicStreamReader
+        from mainstem.pipelines.source.stream_source import TopicStreamReader
 
         return TopicStreamReader(self.options, schema)
 
@@ -90,15 +90,15 @@ class DefaultSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """A batch write: all rows or none."""
         if "settle" in {name.lower() for name in self.options}:
-            from mainstem.pipelines.queue_settling import settle_writer
+            from mainstem.pipelines.queue_mode.settling import settle_writer
 
             return settle_writer(self.options, schema)
-        from mainstem.pipelines.sink import batch_writer
+        from mainstem.pipelines.sink.sink import batch_writer
 
         return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         """A streaming write, exactly once."""
-        from mainstem.pipelines.sink import stream_writer
+        from mainstem.pipelines.sink.sink import stream_writer
 
         return stream_writer(self.options, schema, overwrite)

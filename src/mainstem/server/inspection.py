@@ -7,20 +7,20 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from mainstem.storage.disk import LocalDisk
 from mainstem.storage.local.directories import IDENTITY
 from mainstem.storage.local.directories import Directories as Directories
-from mainstem.storage.local.inspection.checked import Checked
-from mainstem.storage.local.inspection.dump import dump_directory, dump_files
+from mainstem.storage.local.inspection.dump.dump import dump_directory, dump_files
+from mainstem.storage.local.inspection.dump.row_lines import RowLines
+from mainstem.storage.local.inspection.dump.rows import TroubleRow
+from mainstem.storage.local.inspection.dump.selection import Selection as Selection
 from mainstem.storage.local.inspection.finding import Finding
 from mainstem.storage.local.inspection.presence import broker_process
-from mainstem.storage.local.inspection.row_lines import RowLines
-from mainstem.storage.local.inspection.rows import TroubleRow
-from mainstem.storage.local.inspection.selection import Selection as Selection
 from mainstem.storage.local.inspection.statistics import LogStatistics, Statistics, measure
 from mainstem.storage.local.inspection.statistics_lines import statistics_lines
-from mainstem.storage.local.inspection.verification import verify
+from mainstem.storage.local.inspection.verify.checked import Checked
+from mainstem.storage.local.inspection.verify.verification import verify
 from mainstem.storage.local.settings import EngineSettings
+from mainstem.storage.runtime.disk import LocalDisk
 
 Print: TypeAlias = Callable[[str], None]
 Found: TypeAlias = Literal["clean", "damage"]

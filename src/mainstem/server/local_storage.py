@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import msgspec
 
 from mainstem.storage.contract import Budget, Engine, MaintainReport
-from mainstem.storage.disk import LocalDisk
+from mainstem.storage.runtime.disk import LocalDisk
 
 if TYPE_CHECKING:
     from mainstem.storage.answer import Answer
@@ -46,11 +46,11 @@ class LocalStorage:
 
     def __init__(self, settings: EngineSettings) -> None:
         # Here, and not above, so that commands which only read settings do not load the engine.
-        from mainstem.storage.async_runtime import AsyncRuntime
         from mainstem.storage.local.engine import LocalEngine
+        from mainstem.storage.local.runtime import local_runtime
 
         settings = _with_absolute_paths(settings)
-        self._runtime = AsyncRuntime(asyncio.get_running_loop())
+        self._runtime = local_runtime(asyncio.get_running_loop())
         try:
             self.engine: MaintainedEngine = LocalEngine.open(disk=LocalDisk(), runtime=self._runtime, settings=settings)
         except BaseException:

@@ -15,7 +15,7 @@ import msgspec
 
 from mainstem.broker.intake import UNWRITTEN_BYTES_MAX
 from mainstem.broker.queues.settings import QueueSettings
-from mainstem.broker.stages import StageRules
+from mainstem.broker.staging.stages import StageRules
 from mainstem.model.bounds import Positive
 from mainstem.server.pipeline_worker import PipelineSettings
 from mainstem.server.registry import REGISTERED

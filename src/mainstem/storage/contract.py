@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 STATE_SCOPE_RESERVED = "engine/"
-"""Scopes with this prefix are the engine's own: readable with `load`, refused in a Commit (`storage/engine_scopes.py`)."""
+"""Scopes with this prefix are the engine's own: readable with `load`, refused in a Commit (see `engine_scopes`)."""
 
 
 class Append(msgspec.Struct, frozen=True, gc=False):

@@ -27,7 +27,7 @@ from random import Random
 from typing import Literal
 
 from mainstem.storage.contract import Buffer
-from mainstem.storage.disk import DiskUsage
+from mainstem.storage.runtime.disk import DiskUsage
 
 SECTOR_BYTES = 512
 UNLIMITED_BYTES = 1 << 50

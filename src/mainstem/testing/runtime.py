@@ -8,7 +8,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, TypeVar
 
-from mainstem.storage.runtime import Done
+from mainstem.storage.runtime.runtime import Done
 from mainstem.testing.clock import SimulatedClock
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class SimulatedRuntime:
     """One event at a time, chosen by seed among all that could be next.
 
     A job in a lane takes two events: it runs (as if in its thread), and later its completion is delivered. Between the
-    two anything else may happen. The write lane keeps its order, but may run the next job before the completion of the
+    two anything else may happen. The commit thread keeps its order, but may run the next job before the completion of the
     last.
     """
 
@@ -92,11 +92,11 @@ class SimulatedRuntime:
         return timer
 
     def write(self, job: Callable[[], T], done: Done[T]) -> None:
-        """The commit lane, in order."""
+        """The commit thread, in order."""
         self._writes.append((job, done))
 
     def read(self, job: Callable[[], T], done: Done[T]) -> None:
-        """The read lane, in any order."""
+        """The reading threads, in any order."""
         self._reads.append((job, done))
 
     def read_ahead(self, job: Callable[[], T], done: Done[T]) -> None:
@@ -104,8 +104,8 @@ class SimulatedRuntime:
         self._reads.append((job, done))
 
     def merge(self, job: bytes, done: Done[bytes]) -> None:
-        """The merge lane, in any order."""
-        assert self._run_merge is not None, "this runtime has no merge lane"
+        """The merge worker, in any order."""
+        assert self._run_merge is not None, "this runtime has no merge worker"
         self._merges.append((job, done))
 
     def abandon_merge(self) -> None:
@@ -115,7 +115,7 @@ class SimulatedRuntime:
 
     @property
     def merges_waiting(self) -> list[bytes]:
-        """Jobs of the merge lane that have not run yet."""
+        """Jobs of the merge worker that have not run yet."""
         return [job for job, _ in self._merges]
 
     def outlive(self, jobs: list[bytes]) -> None:

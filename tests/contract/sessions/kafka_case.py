@@ -6,17 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from mainstem.broker.broker import Broker
-from mainstem.broker.client_quotas import CLIENT, CONSUMED_BYTES, PRODUCED_BYTES, ClientQuotas, entity_of
+from mainstem.broker.catalog.topics import Topic
+from mainstem.broker.clients.quotas import CLIENT, CONSUMED_BYTES, PRODUCED_BYTES, ClientQuotas, entity_of
 from mainstem.broker.errors import UnknownProducer, UnknownStage
 from mainstem.broker.heavy_work import HeavyWork
 from mainstem.broker.intake import Intake
 from mainstem.broker.log import Answer, Commit, CommitResult, Committed, LogEnd, ReadResult
-from mainstem.broker.topics import Topic
-from mainstem.coordination.catalog import TopicEntry
-from mainstem.protocols.kafka.handlers.cluster import ClusterHandlers
-from mainstem.protocols.kafka.handlers.fetch import FetchHandler
-from mainstem.protocols.kafka.handlers.produce import ProduceHandler
-from mainstem.protocols.kafka.handlers.requests import Requests, Served
+from mainstem.coordination.catalog.catalog import TopicEntry
+from mainstem.protocols.kafka.handlers.calls import Served
+from mainstem.protocols.kafka.handlers.cluster.cluster import ClusterHandlers
+from mainstem.protocols.kafka.handlers.records.fetch import FetchHandler
+from mainstem.protocols.kafka.handlers.records.produce import ProduceHandler
+from mainstem.protocols.kafka.handlers.requests import Requests
 from mainstem.protocols.kafka.handlers.throttles import Throttles
 from mainstem.protocols.kafka.mapping import Endpoint
 from mainstem.protocols.kafka.session.machine import KafkaSession

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from mainstem.protocols.http.codec import Request, Response
-from mainstem.protocols.http.handlers.operations import OperationsHandlers
+from mainstem.protocols.http.handlers.operation.operations import OperationsHandlers
 from mainstem.protocols.http.handlers.routes import Routes
 from mainstem.protocols.http.session import Handle, HttpSession, HttpSettings, Respond
 from mainstem.protocols.management.session import ManagementSession, ManagementSettings

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mainstem.storage.async_runtime import AsyncRuntime
+from mainstem.storage.local.runtime import local_runtime
+from mainstem.storage.runtime.async_runtime import AsyncRuntime
 from tests.contract.storage.engine_cases import CASES, EngineCase, EngineUnderTest
 
 TEST_SECONDS_MAX = 60
@@ -39,7 +40,7 @@ def engine_runner() -> Iterator[asyncio.Runner]:
 
 @pytest.fixture(scope="session")
 def runtime(engine_runner: asyncio.Runner) -> Iterator[AsyncRuntime]:
-    runtime = AsyncRuntime(engine_runner.get_loop())
+    runtime = local_runtime(engine_runner.get_loop())
     yield runtime
     runtime.close()
 

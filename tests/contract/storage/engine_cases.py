@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from mainstem.storage.async_runtime import AsyncRuntime
 from mainstem.storage.contract import (
     Append,
     Budget,
@@ -27,11 +26,12 @@ from mainstem.storage.contract import (
     ReadHint,
     ReadResult,
 )
-from mainstem.storage.disk import LocalDisk
 from mainstem.storage.local.engine import LocalEngine
 from mainstem.storage.local.settings import KIB, MIB, EngineSettings
 from mainstem.storage.memory.engine import MemoryEngine
-from mainstem.storage.runtime import Done, Runtime, Timer
+from mainstem.storage.runtime.async_runtime import AsyncRuntime
+from mainstem.storage.runtime.disk import LocalDisk
+from mainstem.storage.runtime.runtime import Done, Runtime, Timer
 from mainstem.wire.record_batch import read_header
 from tests.contract.storage.batches import NOW, pairs_of, split, values_of
 

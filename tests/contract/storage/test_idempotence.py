@@ -6,8 +6,8 @@ import pytest
 
 from mainstem.model.errors import DuplicateSequence, OutOfOrderSequence, StaleEpoch
 from mainstem.storage.contract import Append, Commit, Committed, Mutation
-from mainstem.storage.engine_scopes import ACTIVE_PRODUCERS, decode_number
-from mainstem.storage.producers import decode_active_producer
+from mainstem.storage.sequencer.engine_scopes import ACTIVE_PRODUCERS, decode_number
+from mainstem.storage.sequencer.producers import decode_active_producer
 from tests.contract.storage.batches import DAY, SEQUENCE_WRAP, batch, marker, produced
 
 LAST = SEQUENCE_WRAP - 1

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from mainstem.pipelines.data_source import DefaultSource
-from mainstem.pipelines.sink import SinkOptions, TopicStreamWriter
+from mainstem.pipelines.sink.sink import SinkOptions, TopicStreamWriter
 
 PLAN = "MAINSTEM_TEST_KILL_PLAN"
 POINTS = ("staged", "before", "after", "returned")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mainstem.pipelines.java import find_java
+from mainstem.pipelines.session.java import find_java
 from tests.spark.pipelines.runs import rows, send_json
 from tests.system.stage_client import Served
 

@@ -2,9 +2,9 @@
 
 from pyspark.sql.types import StructType
 
-from mainstem.pipelines.queue_columns import queue_schema
-from mainstem.pipelines.queue_options import QueueOptions
-from mainstem.pipelines.queue_reading import HeldPart, HeldScan, split_held
+from mainstem.pipelines.queue_mode.columns import queue_schema
+from mainstem.pipelines.queue_mode.options import QueueOptions
+from mainstem.pipelines.queue_mode.reading import HeldPart, HeldScan, split_held
 from mainstem.sdk.acquisitions import Acquisitions, HeldLog, Subscribed
 from tests.spark.queue_mode.serving import QueueBroker
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
-from mainstem.storage.async_runtime import AsyncRuntime
+from mainstem.storage.local.runtime import local_runtime
 from mainstem.storage.memory.engine import MemoryEngine
 
 PATIENCE_S = 60
@@ -16,7 +16,7 @@ def with_engine(test: Callable[[MemoryEngine], Awaitable[None]]) -> Callable[[],
 
     def run() -> None:
         async def main() -> None:
-            runtime = AsyncRuntime(asyncio.get_running_loop())
+            runtime = local_runtime(asyncio.get_running_loop())
             try:
                 async with asyncio.timeout(PATIENCE_S):
                     await test(MemoryEngine(runtime))

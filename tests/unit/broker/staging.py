@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from mainstem.broker.broker import Broker
-from mainstem.broker.stages import Published, SinkKey, StageKey
+from mainstem.broker.staging.stages import Published, SinkKey, StageKey
 from mainstem.model.errors import MainstemError
 from mainstem.wire.record_batch import Record, batches_in, decode_records, encode_batch
 

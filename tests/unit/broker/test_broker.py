@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.catalog.topics import NewTopic, Topic
 from mainstem.broker.clock import LoopClock
 from mainstem.broker.errors import InvalidPartitionCount, InvalidTopicConfig, TopicExists, UnknownTopic
 from mainstem.broker.log import Append, Commit, Committed, Edge
-from mainstem.broker.topics import NewTopic, Topic
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.record_batch import Record, encode_batch
 from tests.unit.broker.brokers import with_broker, with_engine

@@ -1,9 +1,9 @@
 """Groups that the broker assigns, after a start."""
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.catalog.topics import NewTopic
 from mainstem.broker.clock import LoopClock
-from mainstem.broker.directed_groups import JOINS, Beat
-from mainstem.broker.topics import NewTopic
+from mainstem.broker.groups.directed_groups import JOINS, Beat
 from mainstem.protocols.kafka.adapter import KafkaAdapter
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.storage.memory.engine import MemoryEngine

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.catalog.topics import NewTopic
 from mainstem.broker.clock import LoopClock
-from mainstem.broker.directed_groups import JOINS, Beat
 from mainstem.broker.errors import RebalanceUnderWay
-from mainstem.broker.groups import GroupRules, GroupState, JoinWish
-from mainstem.broker.topics import NewTopic
+from mainstem.broker.groups.directed_groups import JOINS, Beat
+from mainstem.broker.groups.groups import GroupRules, GroupState, JoinWish
 from mainstem.model.errors import Overloaded
 from mainstem.storage.answer import Answer
 from mainstem.storage.memory.engine import MemoryEngine

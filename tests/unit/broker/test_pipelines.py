@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.catalog.topics import NewTopic
 from mainstem.broker.errors import BuiltInPipeline, DeploymentError, StaleLease, UnknownPipeline
-from mainstem.broker.foreground_runs import RUNS_MAX, SILENCE_S
-from mainstem.broker.pipelines import LEASE_S, Holder, Orders, Pipelines, SinkReport, WorkerReport, built_in
-from mainstem.broker.topics import NewTopic
-from mainstem.storage.async_runtime import AsyncRuntime
+from mainstem.broker.pipelines.foreground_runs import RUNS_MAX, SILENCE_S
+from mainstem.broker.pipelines.pipelines import LEASE_S, Holder, Orders, Pipelines, SinkReport, WorkerReport, built_in
+from mainstem.storage.local.runtime import local_runtime
 from mainstem.storage.memory.engine import MemoryEngine
 from tests.unit.broker.brokers import with_broker, with_engine
 
@@ -262,7 +262,7 @@ class Leases(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.new_event_loop()
-        self.runtime = AsyncRuntime(self.loop)
+        self.runtime = local_runtime(self.loop)
         self.clock = HandClock()
         self.engine = MemoryEngine(self.runtime)
         self.pipelines = opened(self.engine, self.clock)

@@ -7,9 +7,9 @@ import pytest
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
+from mainstem.broker.dead_letters.redrives import REDRIVES_MAX, Redrive, RedriveWish
 from mainstem.broker.queues import Queue, QueueProperties, encode_headers
-from mainstem.broker.redrives import REDRIVES_MAX, Redrive, RedriveWish
-from mainstem.coordination.selector import InvalidSelector
+from mainstem.coordination.subscriptions.selector import InvalidSelector
 from mainstem.storage.memory.engine import MemoryEngine
 from tests.unit.broker.brokers import with_engine
 

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.catalog.topics import NewTopic
 from mainstem.broker.clock import LoopClock
 from mainstem.broker.queues import QueueProperties
 from mainstem.broker.routes import Destination, DestinationKind, NewExchange
 from mainstem.broker.schedules import Letter, Target
 from mainstem.broker.schedules.reading import records_in
-from mainstem.broker.topics import NewTopic
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.record_batch import encode_headers
 from tests.unit.broker.brokers import with_broker, with_engine

@@ -5,17 +5,18 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from mainstem.broker import stage_publication, stage_schedule
 from mainstem.broker.acquisitions import Condition, Reading
 from mainstem.broker.broker import Broker
+from mainstem.broker.catalog.topics import NewTopic
 from mainstem.broker.clock import LoopClock
 from mainstem.broker.errors import InvalidStagedBatch, TooMuchScheduled
 from mainstem.broker.schedules import DUE_MS_MAX, Search
 from mainstem.broker.schedules.reading import records_in
-from mainstem.broker.stages import SinkKey
-from mainstem.broker.topics import NewTopic
-from mainstem.coordination.schedule import LOG_BASE
-from mainstem.coordination.stages import FIRST_LOG
+from mainstem.broker.staging import publication as stage_publication
+from mainstem.broker.staging import schedule as stage_schedule
+from mainstem.broker.staging.stages import SinkKey
+from mainstem.coordination.schedules.schedule import LOG_BASE
+from mainstem.coordination.staging.stages import FIRST_LOG
 from mainstem.model.errors import StorageFull
 from mainstem.model.staging import DUE_HEADER
 from mainstem.storage.contract import Commit

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mainstem.broker import stage_publication
 from mainstem.broker.broker import Broker
+from mainstem.broker.catalog.topics import NewTopic
 from mainstem.broker.clock import LoopClock
 from mainstem.broker.errors import (
     IncompleteStage,
@@ -19,8 +19,8 @@ from mainstem.broker.errors import (
     UnknownTopic,
 )
 from mainstem.broker.schedules import Letter, Search, Target
-from mainstem.broker.stages import SinkKey, StageKey, StageRules
-from mainstem.broker.topics import NewTopic
+from mainstem.broker.staging import publication as stage_publication
+from mainstem.broker.staging.stages import SinkKey, StageKey, StageRules
 from mainstem.model.errors import BatchTooLarge, CommitTooLarge, CorruptBatch, KeyRequired, Overloaded, StorageFull
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Commit

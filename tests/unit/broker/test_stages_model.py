@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.catalog.topics import NewTopic
 from mainstem.broker.clock import LoopClock
 from mainstem.broker.errors import IncompleteStage, StaleBatch, UnknownStage
-from mainstem.broker.topics import NewTopic
-from mainstem.storage.async_runtime import AsyncRuntime
+from mainstem.storage.local.runtime import local_runtime
 from mainstem.storage.memory.engine import MemoryEngine
 from tests.unit.broker.staging import Task, publish, staged_batch, values_in
 
@@ -42,7 +42,7 @@ class StageMachine(RuleBasedStateMachine):
         return self.loop.run_until_complete(work)
 
     async def open(self) -> None:
-        self.runtime = AsyncRuntime(self.loop)
+        self.runtime = local_runtime(self.loop)
         self.engine = MemoryEngine(self.runtime)
         self.clock = Clock()
         self.broker = await Broker.open(self.engine, self.clock)

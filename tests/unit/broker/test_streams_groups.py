@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.catalog.topics import NewTopic
 from mainstem.broker.clock import LoopClock
-from mainstem.broker.groups import CommittedOffset, TopicPlace
-from mainstem.broker.streams_groups import JOINS, StreamsBeat, Tasks
-from mainstem.broker.topics import NewTopic
+from mainstem.broker.groups.groups import CommittedOffset, TopicPlace
+from mainstem.broker.groups.streams_groups import JOINS, StreamsBeat, Tasks
 from mainstem.model.errors import Overloaded
 from mainstem.protocols.kafka.adapter import KafkaAdapter
 from mainstem.protocols.kafka.session.settings import KafkaSettings

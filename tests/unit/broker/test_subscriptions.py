@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.catalog.topics import NewTopic
 from mainstem.broker.clock import LoopClock
-from mainstem.broker.subscriptions import Ruling, Subscriptions, Verdict, Wish
-from mainstem.broker.topics import NewTopic
-from mainstem.storage.async_runtime import AsyncRuntime
+from mainstem.broker.subscriptions.subscriptions import Ruling, Subscriptions, Verdict, Wish
 from mainstem.storage.contract import Append, Budget, Commit, Edge
+from mainstem.storage.local.runtime import local_runtime
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.record_batch import Record, encode_batch
 
@@ -32,7 +32,7 @@ async def written(engine: MemoryEngine, *keys: bytes) -> tuple[Subscriptions, in
 @pytest.mark.parametrize(("keys", "left"), [((b"a", b"x", b"x", b"x", b"b"), [0, 3, 4]), ((b"x", b"x"), [1])])
 def test_what_compaction_took_is_done_with(keys: tuple[bytes, ...], left: list[int]) -> None:
     async def main() -> None:
-        runtime = AsyncRuntime(asyncio.get_running_loop())
+        runtime = local_runtime(asyncio.get_running_loop())
         try:
             subscriptions, log = await written(MemoryEngine(runtime), *keys)
             taken = await subscriptions.take("g", log, WISH)
@@ -57,7 +57,7 @@ async def _until(subscriptions: Subscriptions, log: int) -> None:
 
 def test_what_was_to_be_buried_is_when_somebody_gives_up_half_way(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
-        runtime = AsyncRuntime(asyncio.get_running_loop())
+        runtime = local_runtime(asyncio.get_running_loop())
         try:
             subscriptions, log = await written(MemoryEngine(runtime), b"a", b"b")
             await subscriptions.take("g", log, WISH)

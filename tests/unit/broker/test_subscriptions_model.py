@@ -10,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from mainstem.broker.subscriptions import Cursor, Ruling, Subscriptions, Verdict, Wish
-from mainstem.broker.topics import NewTopic
+from mainstem.broker.catalog.topics import NewTopic
+from mainstem.broker.subscriptions.subscriptions import LeasedCursor, Ruling, Subscriptions, Verdict, Wish
 from mainstem.storage.contract import Append, Budget, Commit, Edge, TrimLog
 from mainstem.wire.record_batch import Record, encode_batch, encode_marker
 from tests.unit.broker.queues.queue_world import World
@@ -59,7 +59,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         return self.world.broker.share_groups.subscriptions
 
     @property
-    def cursor(self) -> Cursor:
+    def cursor(self) -> LeasedCursor:
         return self.subscriptions.cursors(GROUP)[self.log]
 
     @property

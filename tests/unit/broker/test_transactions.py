@@ -6,6 +6,7 @@ import uuid
 import pytest
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.catalog.topics import NewTopic
 from mainstem.broker.clock import LoopClock
 from mainstem.broker.errors import (
     FencedProducer,
@@ -14,10 +15,9 @@ from mainstem.broker.errors import (
     UnknownProducer,
     UnknownTransaction,
 )
-from mainstem.broker.groups import CommittedOffset, TopicPlace
+from mainstem.broker.groups.groups import CommittedOffset, TopicPlace
 from mainstem.broker.log import Append, Committed
-from mainstem.broker.topics import NewTopic
-from mainstem.broker.transactions import Identity, TransactionRules, Transactions, TransactionState
+from mainstem.broker.transactions.transactions import Identity, TransactionRules, Transactions, TransactionState
 from mainstem.model.errors import StorageFull
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.record_batch import Record, encode_batch
@@ -157,7 +157,7 @@ async def test_a_name_that_is_only_asked_about_is_not_remembered(broker: Broker)
         await broker.transactions.end("nobody", stranger, commit=True, raises_epoch=True)
     with pytest.raises(UnknownProducer):
         await broker.transactions.add("nobody", stranger, [1])
-    assert not broker.transactions._held
+    assert not broker.transactions._slots
     await broker.transactions.begin("tx", LONG_MS, None)
     with pytest.raises(FencedProducer):
         await broker.transactions.begin("tx", LONG_MS, Identity(1_000_000, 3))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstem.coordination.catalog import Catalog, Change, NewTopic, check_topic_name
+from mainstem.coordination.catalog.catalog import Catalog, Change, NewTopic, check_topic_name
 from mainstem.coordination.errors import (
     InvalidPartitionCount,
     InvalidTopicConfig,

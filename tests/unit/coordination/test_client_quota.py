@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from mainstem.coordination.client_quota import ADDRESS, CLIENT, USER, LimitTable, check_limit, entity_of
+from mainstem.coordination.clients.quota import ADDRESS, CLIENT, USER, LimitTable, check_limit, entity_of
 from mainstem.coordination.errors import InvalidQuota
 
 ORDER = [

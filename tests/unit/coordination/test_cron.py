@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstem.coordination.cron import Cron
-from mainstem.coordination.schedule_errors import InvalidRecurrence
+from mainstem.coordination.schedules.cron import Cron
+from mainstem.coordination.schedules.errors import InvalidRecurrence
 
 
 def ms(text: str) -> int:

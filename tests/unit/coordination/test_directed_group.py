@@ -9,8 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from mainstem.coordination.assignors import ASSIGNORS
-from mainstem.coordination.directed_group import DirectedGroup, DirectedState
 from mainstem.coordination.errors import (
     FencedMember,
     GroupError,
@@ -20,9 +18,11 @@ from mainstem.coordination.errors import (
     UnknownAssignor,
     UnknownMember,
 )
-from mainstem.coordination.group_offsets import TopicPlace
-from mainstem.coordination.heartbeats import JOINS, LEAVES, PAUSES, Beat, BeatRules, Told
-from mainstem.coordination.topology import TopicShape
+from mainstem.coordination.groups.assignors import ASSIGNORS
+from mainstem.coordination.groups.directed_group import DirectedGroup, DirectedState
+from mainstem.coordination.groups.group_offsets import TopicPlace
+from mainstem.coordination.groups.heartbeats import JOINS, LEAVES, PAUSES, Beat, BeatRules, Told
+from mainstem.coordination.groups.topology import TopicShape
 from tests.unit.coordination.topologies import Topics
 
 SESSION_MS = 45_000

@@ -18,8 +18,8 @@ from mainstem.coordination.errors import (
     StaleGeneration,
     UnknownMember,
 )
-from mainstem.coordination.group import Group, GroupState
-from mainstem.coordination.group_members import Assigned, GroupRules, Joined, JoinWish
+from mainstem.coordination.groups.classic_group import Group, GroupState
+from mainstem.coordination.groups.classic_members import Assigned, GroupRules, Joined, JoinWish
 from mainstem.storage.answer import Answer
 
 SESSION_MS = 10_000

@@ -8,14 +8,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from mainstem.coordination.directed_group import DirectedGroup, DirectedState
 from mainstem.coordination.errors import GroupError, MemberIdRequired, RebalanceUnderWay, UnknownGroup
-from mainstem.coordination.group import Group, GroupState
-from mainstem.coordination.group_members import GroupRules, JoinWish
-from mainstem.coordination.group_offsets import TopicPlace
-from mainstem.coordination.heartbeats import JOINS, LEAVES, Beat, BeatRules
-from mainstem.coordination.mixed_group import ClassicMembers, downgraded, upgraded
-from mainstem.coordination.topology import TopicShape
+from mainstem.coordination.groups.classic_group import Group, GroupState
+from mainstem.coordination.groups.classic_members import GroupRules, JoinWish
+from mainstem.coordination.groups.directed_group import DirectedGroup, DirectedState
+from mainstem.coordination.groups.group_offsets import TopicPlace
+from mainstem.coordination.groups.heartbeats import JOINS, LEAVES, Beat, BeatRules
+from mainstem.coordination.groups.mixed_group import ClassicMembers, downgraded, upgraded
+from mainstem.coordination.groups.topology import TopicShape
 from mainstem.wire.kafka.consumer_protocol import decode_assignment, encode_assignment, encode_subscription
 from tests.unit.coordination.topologies import Topics
 

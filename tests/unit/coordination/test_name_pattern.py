@@ -2,8 +2,8 @@
 
 import pytest
 
+from mainstem.coordination.catalog.name_pattern import NamePattern
 from mainstem.coordination.errors import InvalidNamePattern
-from mainstem.coordination.name_pattern import NamePattern
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Producer ids are never given twice."""
 
-from mainstem.coordination.producer_ids import BLOCK, ProducerIds
+from mainstem.coordination.transactions.producer_ids import BLOCK, ProducerIds
 
 
 def test_ids_of_two_lives_never_meet() -> None:

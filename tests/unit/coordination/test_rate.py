@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstem.coordination.rate import SPAN_S, TokenBucket, WindowedRate
+from mainstem.coordination.clients.rate import SPAN_S, TokenBucket, WindowedRate
 
 
 def test_a_burst_is_measured_against_ten_seconds() -> None:

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from mainstem.coordination.delay_levels import DELAY_LEVELS_MS, level_delay_ms
-from mainstem.coordination.retry_policy import ROCKETMQ, RetryPolicy
+from mainstem.coordination.schedules.delay_levels import DELAY_LEVELS_MS, level_delay_ms
+from mainstem.coordination.subscriptions.retry_policy import ROCKETMQ, RetryPolicy
 
 
 def waits(policy: RetryPolicy, random: float = 0.0) -> list[int]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstem.coordination.selector import (
+from mainstem.coordination.subscriptions.selector import (
     DEPTH_MAX,
     InvalidSelector,
     compile_expression,

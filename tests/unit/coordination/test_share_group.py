@@ -5,10 +5,10 @@ from uuid import UUID
 import pytest
 
 from mainstem.coordination.errors import FencedMember, GroupFull, InvalidGroupConfig, UnknownMember
-from mainstem.coordination.group_config import beat_rules, check_group_config, duration_ms, read_rules
-from mainstem.coordination.heartbeats import Beat, BeatRules, Told
-from mainstem.coordination.share_group import ShareGroup, assign_shared
-from mainstem.coordination.topology import TopicShape
+from mainstem.coordination.groups.group_config import beat_rules, check_group_config, duration_ms, read_rules
+from mainstem.coordination.groups.heartbeats import Beat, BeatRules, Told
+from mainstem.coordination.groups.share_group import ShareGroup, assign_shared
+from mainstem.coordination.groups.topology import TopicShape
 from tests.unit.coordination.topologies import Topics
 
 TOPICS = Topics({"t": TopicShape(UUID(int=1), 3), "u": TopicShape(UUID(int=2), 1)})

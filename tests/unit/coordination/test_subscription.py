@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from mainstem.coordination.errors import NotLeased
-from mainstem.coordination.subscription import Cursor, Limits, Ruling, Verdict, replay_cursors
-from mainstem.coordination.subscription_pages import PAGE_OFFSETS, PagedOffsets
+from mainstem.coordination.offset_pages import PAGE_OFFSETS, PagedOffsets
+from mainstem.coordination.subscriptions.leased_cursor import LeasedCursor, Limits, Ruling, Verdict, replay_cursors
 from mainstem.storage.contract import Mutation
 
 LIMITS = Limits(lease_ms=100, deliveries_max=3, leases_max=12)
@@ -38,7 +38,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
     @initialize(start=st.sampled_from([0, PAGE_OFFSETS - SPAN // 2, 3 * PAGE_OFFSETS - 1]))
     def begin(self, start: int) -> None:
         self.start, self.now_ms = start, 0
-        self.cursor = Cursor(LOG, start)
+        self.cursor = LeasedCursor(LOG, start)
         self.store = Store()
         self.settled: set[int] = set()
         self.leases: dict[int, tuple[str, int]] = {}
@@ -159,7 +159,7 @@ TestSubscription.settings = settings(max_examples=60, stateful_step_count=30, de
 
 
 def test_what_is_stored_does_not_grow_with_the_backlog() -> None:
-    cursor = Cursor(LOG, 0)
+    cursor = LeasedCursor(LOG, 0)
     wide = Limits(leases_max=1 << 20)
     stored: dict[bytes, Any] = {}
     cursor.lease("a", 0, 0, 1, wide, 0)
@@ -189,7 +189,7 @@ def test_first_absent_crosses_pages() -> None:
 
 
 def test_failures_are_counted_apart() -> None:
-    cursor = Cursor(LOG, 0)
+    cursor = LeasedCursor(LOG, 0)
     for _ in range(2):
         cursor.lease("a", 0, 1, 2, LIMITS, 0)
         cursor.rule("a", [Ruling(0, 0, Verdict.RELEASE)], LIMITS, 0)

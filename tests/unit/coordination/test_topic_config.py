@@ -2,8 +2,14 @@
 
 import pytest
 
+from mainstem.coordination.catalog.topic_config import (
+    LONG_MAX,
+    OPTIONS,
+    check_topic_config,
+    compression_level,
+    log_config,
+)
 from mainstem.coordination.errors import InvalidTopicConfig
-from mainstem.coordination.topic_config import LONG_MAX, OPTIONS, check_topic_config, compression_level, log_config
 from mainstem.storage.contract import LogConfig
 
 

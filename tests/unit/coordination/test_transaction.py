@@ -19,9 +19,8 @@ from mainstem.coordination.errors import (
     TransactionUnderWay,
     UnknownProducer,
 )
-from mainstem.coordination.group_offsets import CommittedOffset, TopicPlace
-from mainstem.coordination.transaction import EPOCH_LAST, Transaction, Transition
-from mainstem.coordination.transaction_entries import (
+from mainstem.coordination.groups.group_offsets import CommittedOffset, TopicPlace
+from mainstem.coordination.transactions.entries import (
     SCOPE,
     EntryKey,
     GroupKey,
@@ -37,6 +36,7 @@ from mainstem.coordination.transaction_entries import (
     put_log,
     put_offset,
 )
+from mainstem.coordination.transactions.transaction import EPOCH_LAST, Transaction, Transition
 from mainstem.storage.contract import Mutation
 from mainstem.wire.record_batch import decode_marker, read_header
 

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from mainstem.coordination.topology import TopicShape, Topology
+from mainstem.coordination.groups.topology import TopicShape, Topology
 
 
 class Topics(dict[str, TopicShape], Topology):

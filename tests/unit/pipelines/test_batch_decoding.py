@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainstem.model.errors import InvalidBatch
-from mainstem.pipelines.batch_decoding import DECODERS, StoredBatch, decode_batches
-from mainstem.pipelines.record_positions import read_varints
-from mainstem.pipelines.record_walk import walk_records
+from mainstem.pipelines.codec.batch_decoding import DECODERS, StoredBatch, decode_batches
+from mainstem.pipelines.codec.record_positions import read_varints
+from mainstem.pipelines.codec.record_walk import walk_records
 from mainstem.wire.errors import MalformedRecords
 from mainstem.wire.record_batch import HEADER_BYTES, Record, decode_records, encode_batch, read_header
 from mainstem.wire.varint import encode_varlong

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstem.pipelines import batch_encoding, record_join
-from mainstem.pipelines.batch_encoding import Rows, encode_batches, row_sizes
+from mainstem.pipelines.codec import batch_encoding, record_join
+from mainstem.pipelines.codec.batch_encoding import Rows, encode_batches, row_sizes
 from mainstem.wire.compression import Compression
 from mainstem.wire.record_batch import check_batch, decode_records
 

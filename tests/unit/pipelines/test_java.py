@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mainstem.pipelines import java
-from mainstem.pipelines.java import JavaMissing, bundled_java, find_java, java_version
+from mainstem.pipelines.session import java
+from mainstem.pipelines.session.java import JavaMissing, bundled_java, find_java, java_version
 
 
 def program(path: Path, text: str) -> Path:

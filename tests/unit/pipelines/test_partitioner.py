@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstem.pipelines.partitioner import StickyPartition, murmur2, partitions_by_key
+from mainstem.pipelines.codec.partitioner import StickyPartition, murmur2, partitions_by_key
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainstem.pipelines.errors import InvalidOption, PipelineError, sentence_in
-from mainstem.pipelines.offset_range import OffsetRange, split_ranges
-from mainstem.pipelines.rate_limit import limit_rows
-from mainstem.pipelines.session import checkpoint_root
-from mainstem.pipelines.source_options import SourceOptions
+from mainstem.pipelines.session.session import checkpoint_root
+from mainstem.pipelines.source.offset_range import OffsetRange, split_ranges
+from mainstem.pipelines.source.options import SourceOptions
+from mainstem.pipelines.source.rate_limit import limit_rows
+from mainstem.pipelines.source.starting_point import parse_offsets
+from mainstem.pipelines.source.stream_offsets import StreamOffsets
 from mainstem.pipelines.spark_version import WrongSparkVersion, check_spark_version
-from mainstem.pipelines.starting_point import parse_offsets
-from mainstem.pipelines.stream_offsets import StreamOffsets
 from mainstem.sdk.operations import EARLIEST, LATEST, TopicPartition
 
 SIZES = st.lists(st.integers(0, 1_000), min_size=1, max_size=8)

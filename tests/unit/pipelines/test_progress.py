@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mainstem.pipelines import progress
-from mainstem.pipelines.progress import report_batch
+from mainstem.pipelines.source import progress
+from mainstem.pipelines.source.progress import report_batch
 
 
 @pytest.fixture

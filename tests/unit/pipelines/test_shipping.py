@@ -6,13 +6,13 @@ import sysconfig
 import zipfile
 from pathlib import Path
 
-from mainstem.pipelines.shipping import UNPACKED, code_archive, shipping_settings
+from mainstem.pipelines.session.code_shipping import UNPACKED, code_archive, shipping_settings
 
 WORKER_HAS = ("pyspark", "py4j", "pyarrow", "numpy", "numpy.libs", "pandas", "dateutil", "six.py", "pytz", "tzdata")
 READS = """
 import importlib.util, sys
 sys.path[:0] = [sys.argv[1], sys.argv[2]]
-import mainstem, mainstem.pipelines.source, mainstem.pipelines.stream_source, mainstem.pipelines.sink
+import mainstem, mainstem.pipelines.source.source, mainstem.pipelines.source.stream_source, mainstem.pipelines.sink.sink
 import mainstem.pipelines.value_formats.avro_format, mainstem.pipelines.value_formats.protobuf_format
 print(mainstem.__file__, importlib.util.find_spec("uvloop"))
 """

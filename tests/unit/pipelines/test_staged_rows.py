@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainstem.model.staging import DUE_HEADER
-from mainstem.pipelines import staged_rows
+from mainstem.pipelines.codec.partitioner import partitions_by_key
 from mainstem.pipelines.errors import PipelineError, SchemaMismatch
-from mainstem.pipelines.partitioner import partitions_by_key
-from mainstem.pipelines.staged_rows import StagedRows, cut_batches
+from mainstem.pipelines.sink import staged_rows
+from mainstem.pipelines.sink.staged_rows import StagedRows, cut_batches
 from mainstem.sdk.stages import StagedBatch
 from mainstem.wire.record_batch import Record, decode_records, read_header
 

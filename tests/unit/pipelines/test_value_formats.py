@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 )
 
 from mainstem.pipelines.errors import InvalidOption, SchemaMismatch
-from mainstem.pipelines.json_columns import merged_type, type_of
+from mainstem.pipelines.source.json_columns import merged_type, type_of
 from mainstem.pipelines.value_formats import StringFormat, ValueFormat
 from mainstem.pipelines.value_formats.avro_format import AvroFormat
 from mainstem.pipelines.value_formats.json_format import JsonFormat

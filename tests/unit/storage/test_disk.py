@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mainstem.storage.disk import IOV_MAX, ZERO_CHUNK_BYTES, LocalDisk
+from mainstem.storage.runtime.disk import IOV_MAX, ZERO_CHUNK_BYTES, LocalDisk
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 from mainstem.model.errors import EngineFailed
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Append, Commit, CreateLog, Mutation
-from mainstem.storage.ledger_engine import HALF_ENTRIES_MAX
 from mainstem.storage.memory.engine import MemoryEngine
-from mainstem.storage.pending_group import PendingGroup
+from mainstem.storage.sequencer.commit_group import CommitGroup
+from mainstem.storage.sequencer.ledger_engine import HALF_ENTRIES_MAX
 from mainstem.wire.record_batch import encode_batch
 
 BATCH = bytes(encode_batch([(0, 1_700_000_000_000, None, b"value", ())]))
@@ -59,12 +59,12 @@ class HeldEngine(MemoryEngine):
     def __init__(self, runtime: Turns) -> None:
         super().__init__(runtime, group_bytes_max=GROUP_BYTES_MAX)
         self.turns = runtime
-        self.held: list[PendingGroup] = []
+        self.held: list[CommitGroup] = []
 
-    def _submit(self, group: PendingGroup) -> None:
+    def _submit(self, group: CommitGroup) -> None:
         self.held.append(group)
 
-    def finish(self) -> PendingGroup:
+    def finish(self) -> CommitGroup:
         """The disk is done with the oldest."""
         group = self.held.pop(0)
         self._durable(group)
@@ -204,7 +204,7 @@ def test_a_failure_fails_every_group_under_way(engine):
 SYNC_S = 0.008
 
 
-def sync(engine: HeldEngine) -> PendingGroup:
+def sync(engine: HeldEngine) -> CommitGroup:
     """The disk takes its time."""
     engine.turns.pass_time(SYNC_S)
     return engine.finish()

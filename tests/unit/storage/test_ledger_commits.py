@@ -8,9 +8,9 @@ import pytest
 
 from mainstem.model.errors import UnknownLog
 from mainstem.storage.contract import Append, Commit, Committed, CreateLog, DeleteLog, Fence, Mutation
-from mainstem.storage.ledger import Ledger
-from mainstem.storage.log_state import FLUSH_SYNC
-from mainstem.storage.pending_group import PendingGroup
+from mainstem.storage.sequencer.commit_group import CommitGroup
+from mainstem.storage.sequencer.ledger import Ledger
+from mainstem.storage.sequencer.log_state import FLUSH_SYNC
 from mainstem.wire.record_batch import encode_batch
 
 BATCH = bytes(encode_batch([(0, 1_700_000_000_000, None, b"value", ())]))
@@ -19,12 +19,12 @@ BATCH = bytes(encode_batch([(0, 1_700_000_000_000, None, b"value", ())]))
 @pytest.fixture
 def ledger() -> Ledger:
     ledger = Ledger(default_rank=FLUSH_SYNC, commit_bytes_max=1 << 20, copy_bytes_max=1 << 15, now_ms=lambda: 0)
-    ledger.sequence(Commit(changes=[CreateLog(log) for log in range(1, 4)]), PendingGroup())
+    ledger.sequence(Commit(changes=[CreateLog(log) for log in range(1, 4)]), CommitGroup())
     return ledger
 
 
 def sequence(ledger: Ledger, commits) -> list:
-    group, results = PendingGroup(), []
+    group, results = CommitGroup(), []
     assert ledger.sequence_until_full(commits, 0, group, 1 << 20, results) == len(commits)
     assert all(entry[6] is ledger.logs.get(entry[6].log, entry[6]) for entry in group.entries)
     return [list(result.bases) if isinstance(result, Committed) else type(result) for result in results]

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from mainstem.model.errors import UnknownLog
 from mainstem.model.identity import LOG_ID_MAX
 from mainstem.storage.contract import Append, Commit, Committed, CreateLog, DeleteLog
-from mainstem.storage.ledger import Ledger
-from mainstem.storage.log_state import FLUSH_SYNC
-from mainstem.storage.pending_group import PendingGroup
+from mainstem.storage.sequencer.commit_group import CommitGroup
+from mainstem.storage.sequencer.ledger import Ledger
+from mainstem.storage.sequencer.log_state import FLUSH_SYNC
 from mainstem.wire.record_batch import encode_batch
 
 BATCH = bytes(encode_batch([(0, 1_700_000_000_000, None, b"value", ())]))
@@ -24,7 +24,7 @@ class Book:
         self.ledger = Ledger(
             default_rank=FLUSH_SYNC, commit_bytes_max=1 << 20, copy_bytes_max=1 << 15, now_ms=lambda: 0
         )
-        self.group = PendingGroup()
+        self.group = CommitGroup()
 
     def create(self, log: int) -> None:
         self.ledger.sequence(Commit(changes=[CreateLog(log)]), self.group)

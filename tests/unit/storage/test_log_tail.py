@@ -9,9 +9,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from mainstem import compiled
 from mainstem.storage.contract import LogConfig
-from mainstem.storage.local.tail import show_entries
-from mainstem.storage.log_state import FLUSH_SYNC, LogState
-from mainstem.storage.log_tail import SPARE_CHUNKS_MAX, Arrivals, LogTail
+from mainstem.storage.local.read.tail import show_entries
+from mainstem.storage.sequencer.log_state import FLUSH_SYNC, LogState
+from mainstem.storage.sequencer.log_tail import SPARE_CHUNKS_MAX, Arrivals, LogTail
 
 SIZE = 100
 CHUNK_ROWS = 1 << 14

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainstem.model.errors import DuplicateSequence, OutOfOrderSequence, SequenceError, StaleEpoch
-from mainstem.storage.producers import (
+from mainstem.storage.sequencer.producers import (
     NOT_STORED,
     RECENT_BATCHES_MAX,
     SEQUENCE_MASK,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainstem.storage.contract import Aborted
-from mainstem.storage.transactions import Transactions
+from mainstem.storage.sequencer.transactions import Transactions
 
 
 def test_without_transactions_everything_is_stable():

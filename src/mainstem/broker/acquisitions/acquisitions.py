@@ -1,4 +1,4 @@
-"""Acquisitions of records by queries of Spark; see `coordination.acquisitions` for their life.
+"""Acquisitions of records by queries of Spark; see `coordination.acquisitions.acquisitions` for their life.
 
 What an acquisition holds is in the log before anybody is told of it, and held again after a restart. How it ends is one commit
 with what becomes of each of its records, and with the output of the query where that is published here (`settling`).
@@ -17,12 +17,12 @@ from mainstem.broker.acquisitions.holds import Holds, Wish
 from mainstem.broker.acquisitions.queue_holds import QueueHolds
 from mainstem.broker.acquisitions.settlement import Ending, Settlement
 from mainstem.broker.acquisitions.topic_holds import TopicHolds
+from mainstem.broker.catalog.topics import Topics
 from mainstem.broker.clock import Clock, Timer
-from mainstem.broker.dead_letters import DeadLetters
+from mainstem.broker.dead_letters.dead_letters import DeadLetters
+from mainstem.broker.groups.share_groups import ShareGroups
 from mainstem.broker.queues import Queues
-from mainstem.broker.share_groups import ShareGroups
-from mainstem.broker.topics import Topics
-from mainstem.coordination.acquisition import (
+from mainstem.coordination.acquisitions.acquisition import (
     ACCEPT,
     EXPIRE,
     RELEASE,
@@ -35,7 +35,7 @@ from mainstem.coordination.acquisition import (
     Verdict,
     judge,
 )
-from mainstem.coordination.acquisitions import RECORDS_MAX, SCOPE, AcquisitionTable
+from mainstem.coordination.acquisitions.acquisitions import RECORDS_MAX, SCOPE, AcquisitionTable
 from mainstem.coordination.errors import InvalidVerdict, UnknownAcquisition
 from mainstem.model.errors import MainstemError
 from mainstem.storage.contract import Commit, Engine, Mutation
@@ -269,9 +269,9 @@ class Acquisitions:
             self._timer.cancel()
         self._timer_ms = due_ms
         wait_ms = min(max(due_ms - self._now_ms(), LOOK_MS_MIN), LOOK_MS_MAX)
-        self._timer = self._call_later(wait_ms / 1000, self._look)
+        self._timer = self._call_later(wait_ms / 1000, self._on_timer)
 
-    def _look(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         task = asyncio.get_running_loop().create_task(self.expire())
         self._tasks.add(task)
@@ -285,7 +285,7 @@ class Acquisitions:
                     await self._expire(one)
         except MainstemError as error:
             log.warning("acquisitions that are due could not be ended, they are due again later: %s", error)
-            self._timer = self._call_later(LOOK_MS_MAX / 1000, self._look)
+            self._timer = self._call_later(LOOK_MS_MAX / 1000, self._on_timer)
             return
         self._arm()
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from mainstem.broker.queues import Put
-from mainstem.coordination.acquisition import Acquisition, Source, Stretch, Stretches, Verdict
-from mainstem.coordination.cursor import NEVER, Counts, Cursor
+from mainstem.coordination.acquisitions.acquisition import Acquisition, Source, Stretch, Stretches, Verdict
+from mainstem.coordination.subscriptions.cursor import NEVER, Counts, Cursor
 from mainstem.storage.contract import Append, Mutation
 
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from mainstem.broker.acquisitions.holds import Tried, Wish, add
 from mainstem.broker.acquisitions.queue_part import QueuePart, read_again
-from mainstem.broker.letters import take
+from mainstem.broker.dead_letters.browsing import take
 from mainstem.broker.queues import Message, Queue, Queues
-from mainstem.broker.queues.dead_lettering import Reason
 from mainstem.broker.queues.reading import messages_or_work
-from mainstem.coordination.acquisition import Acquisition, Source, Stretch, Stretches, Verdict
-from mainstem.coordination.acquisitions import STRETCHES_MAX
-from mainstem.coordination.cursor import NEVER
+from mainstem.broker.queues.settling.dead_lettering import Reason
+from mainstem.coordination.acquisitions.acquisition import Acquisition, Source, Stretch, Stretches, Verdict
+from mainstem.coordination.acquisitions.acquisitions import STRETCHES_MAX
 from mainstem.coordination.errors import QueueBusy, QueueLocked, UnknownQueue, UnsuitableSource
+from mainstem.coordination.subscriptions.cursor import NEVER
 from mainstem.storage.contract import Engine, ReadHint
 
 if TYPE_CHECKING:

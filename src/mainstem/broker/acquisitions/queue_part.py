@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from mainstem.broker.acquisitions.holds import SettledStretches, Tried
 from mainstem.broker.queues import Message, Put, Queues
-from mainstem.broker.queues.dead_lettering import Reason
-from mainstem.broker.queues.settling import UNROUTED_PAUSE_MS
-from mainstem.coordination.acquisition import Stretch, Stretches
+from mainstem.broker.queues.settling.dead_lettering import Reason
+from mainstem.broker.queues.settling.settling import UNROUTED_PAUSE_MS
+from mainstem.coordination.acquisitions.acquisition import Stretch, Stretches
 from mainstem.storage.contract import Append, Mutation
 
 if TYPE_CHECKING:

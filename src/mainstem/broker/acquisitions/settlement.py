@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from mainstem.broker.acquisitions.holds import Part
 from mainstem.broker.queues import Outbox
-from mainstem.coordination.acquisition import Acquisition, Condition
-from mainstem.coordination.acquisitions import AcquisitionTable
-from mainstem.coordination.extra import Share
+from mainstem.coordination.acquisitions.acquisition import Acquisition, Condition
+from mainstem.coordination.acquisitions.acquisitions import AcquisitionTable
+from mainstem.coordination.commit_addition import Share
 from mainstem.model.errors import MainstemError
 from mainstem.storage.contract import Commit, CommitResult, Committed, Mutation
 

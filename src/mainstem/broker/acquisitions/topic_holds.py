@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from mainstem.broker.acquisitions.holds import SettledStretches, Tried, Wish, add
-from mainstem.broker.changes_underway import Underway
-from mainstem.broker.dead_letters import MESSAGES, Condemned, DeadLetters
+from mainstem.broker.catalog.topics import Topics
+from mainstem.broker.dead_letters.dead_letters import MESSAGES, Condemned, DeadLetters
+from mainstem.broker.groups.share_groups import ShareGroups
 from mainstem.broker.queues import Put
-from mainstem.broker.share_groups import ShareGroups
-from mainstem.broker.topics import Topics
-from mainstem.coordination.acquisition import Acquisition, Source, Stretch, Stretches, Verdict
-from mainstem.coordination.acquisitions import STRETCHES_MAX
-from mainstem.coordination.cursor import NEVER
+from mainstem.broker.subscriptions.changes_underway import Underway
+from mainstem.coordination.acquisitions.acquisition import Acquisition, Source, Stretch, Stretches, Verdict
+from mainstem.coordination.acquisitions.acquisitions import STRETCHES_MAX
 from mainstem.coordination.errors import UnknownGroup, UnknownTopic, UnsuitableSource
-from mainstem.coordination.subscription import Cursor, Spent
+from mainstem.coordination.subscriptions.cursor import NEVER
+from mainstem.coordination.subscriptions.leased_cursor import LeasedCursor, Spent
 from mainstem.storage.contract import Append, Edge, Engine, Mutation
 
 EXHAUSTED, REJECTED = MESSAGES[Spent.EXHAUSTED], MESSAGES[Spent.REJECTED]
@@ -125,11 +125,11 @@ class TopicHolds:
             part.dead += await self._letters.write_condemned(name, log, of_log)
         return part
 
-    def cursors(self, source: Source) -> Mapping[int, Cursor]:
+    def cursors(self, source: Source) -> Mapping[int, LeasedCursor]:
         """As they are now."""
         return self._subscriptions.cursors(source.name)
 
-    def take_changes(self, source: Source, cursors: Sequence[Cursor]) -> Underway:
+    def take_changes(self, source: Source, cursors: Sequence[LeasedCursor]) -> Underway:
         """To be stored with a commit."""
         return self._subscriptions.take_changes(source.name, cursors)
 
@@ -146,7 +146,7 @@ class TopicPart:
         self.resting: dict[int, dict[int, list[Stretch]]] = {}
         self.dead: list[Append] = []
         self._applied: list[SettledStretches] = []
-        self._cursors: Mapping[int, Cursor] = {}
+        self._cursors: Mapping[int, LeasedCursor] = {}
         self._underway: Underway | None = None
 
     def letters(self) -> Sequence[Put]:
@@ -193,7 +193,7 @@ class TopicPart:
         self._holds.free(self._source, self.returned)
 
 
-def _condemned(cursor: Cursor, stretch: Stretch, why: Spent, error: str) -> Iterable[Condemned]:
+def _condemned(cursor: LeasedCursor, stretch: Stretch, why: Spent, error: str) -> Iterable[Condemned]:
     for offset in range(max(stretch.first, cursor.floor), stretch.last + 1):
         failures = cursor.counts.get(offset, NEVER).failures + 1
         yield Condemned(offset, why, stretch.deliveries, failures, error)

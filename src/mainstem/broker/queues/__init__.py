@@ -1,7 +1,11 @@
 """Queues, as adapters use them."""
 
-from mainstem.broker.queues.consumers import Consumer
-from mainstem.broker.queues.dead_lettering import (
+from mainstem.broker.queues.delivery.consumers import Consumer
+from mainstem.broker.queues.delivery.streams import StreamStart
+from mainstem.broker.queues.publishing.outbox import HOLD, REFUSED, TAKEN, Outbox, Put
+from mainstem.broker.queues.queue import Queue
+from mainstem.broker.queues.queues import Queues
+from mainstem.broker.queues.settling.dead_lettering import (
     Death,
     Envelopes,
     NeutralEnvelopes,
@@ -10,14 +14,10 @@ from mainstem.broker.queues.dead_lettering import (
     deaths_of,
     decode_origin,
 )
-from mainstem.broker.queues.outbox import HOLD, REFUSED, TAKEN, Outbox, Put
-from mainstem.broker.queues.queue import Queue
-from mainstem.broker.queues.queues import Queues
-from mainstem.broker.queues.streams import StreamStart
-from mainstem.coordination.queue.header_block import decode_headers, find_header, ttl_of
-from mainstem.coordination.queue.message import Message
-from mainstem.coordination.queue.names import queue_name_of, topic_name_of
-from mainstem.coordination.queue.properties import DeadLetterTarget, QueueProperties
+from mainstem.coordination.queues.names import queue_name_of, topic_name_of
+from mainstem.coordination.queues.properties import DeadLetterTarget, QueueProperties
+from mainstem.wire.messages.header_block import decode_headers, find_header, ttl_of
+from mainstem.wire.messages.message import Message
 from mainstem.wire.record_batch import encode_headers
 
 __all__ = [

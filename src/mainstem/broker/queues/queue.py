@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from mainstem.broker.queues.consumers import Consumer, Rota, bytes_of
-from mainstem.broker.queues.dealing import KeyedDealing, SelectiveDealing, Wants
-from mainstem.broker.queues.leases import Leases
-from mainstem.broker.queues.urgency import URGENT_FROM, take_by_turns
+from mainstem.broker.queues.delivery.consumers import Consumer, Rota, bytes_of
+from mainstem.broker.queues.delivery.dispatch_rules import KeyedDealing, SelectiveDealing, Wants
+from mainstem.broker.queues.delivery.priority_lane import URGENT_FROM, take_by_turns
+from mainstem.broker.queues.settling.leases import Leases
+from mainstem.coordination.catalog.partitioning import partition_of
 from mainstem.coordination.errors import QueueBusy
-from mainstem.coordination.partitioning import partition_of
-from mainstem.coordination.queue.header_block import ttl_of
-from mainstem.coordination.queue.lane import Lane
-from mainstem.coordination.queue.message import Message
-from mainstem.coordination.queue.properties import QueueProperties
-from mainstem.coordination.queue.window import AT_ONCE
+from mainstem.coordination.queues.lane import Lane
+from mainstem.coordination.queues.properties import QueueProperties
+from mainstem.coordination.queues.window import AT_ONCE
+from mainstem.wire.messages.header_block import ttl_of
+from mainstem.wire.messages.message import Message
 
 if TYPE_CHECKING:
+    from mainstem.broker.queues.delivery.streams import StreamReader
     from mainstem.broker.queues.queues import Queues
-    from mainstem.broker.queues.streams import StreamReader
 
 QueueLane: TypeAlias = "Lane[Queue]"
 

@@ -15,34 +15,34 @@ import msgspec
 from mainstem.broker.clock import Clock
 from mainstem.broker.heavy_work import HeavyWork
 from mainstem.broker.intake import Intake
-from mainstem.broker.queues.awakening import awaken
-from mainstem.broker.queues.committing import WINDOW_BYTES_MAX
-from mainstem.broker.queues.consumers import Consumer
-from mainstem.broker.queues.dead_lettering import DeadLettering, Envelopes
-from mainstem.broker.queues.declaring import Declaring
-from mainstem.broker.queues.ending import Ending
-from mainstem.broker.queues.outbox import Outbox
+from mainstem.broker.queues.declaration import Declaring
+from mainstem.broker.queues.deletion import Ending
+from mainstem.broker.queues.delivery.consumers import Consumer
+from mainstem.broker.queues.delivery.priority_lane import UrgentLanes
+from mainstem.broker.queues.delivery.streams import StreamReader
+from mainstem.broker.queues.publishing.committing import WINDOW_BYTES_MAX
+from mainstem.broker.queues.publishing.outbox import Outbox
 from mainstem.broker.queues.queue import Queue, QueueLane
 from mainstem.broker.queues.reading import Reader
-from mainstem.broker.queues.rewinding import Rewinding
 from mainstem.broker.queues.settings import QueueSettings
-from mainstem.broker.queues.settling import Settling
+from mainstem.broker.queues.settling.dead_lettering import DeadLettering, Envelopes
+from mainstem.broker.queues.settling.rewinding import Rewinding
+from mainstem.broker.queues.settling.settling import Settling
 from mainstem.broker.queues.stored import StoredQueues
-from mainstem.broker.queues.streams import StreamReader
-from mainstem.broker.queues.upkeep import Upkeep
-from mainstem.broker.queues.urgency import UrgentLanes
-from mainstem.coordination.cursor import Cursor
-from mainstem.coordination.queue.entries import SCOPE, put_attempts, put_given, put_paused, put_rest
-from mainstem.coordination.queue.lane import Lane
-from mainstem.coordination.queue.message import Message
-from mainstem.coordination.queue.properties import QueueProperties
+from mainstem.broker.queues.timers import Upkeep
+from mainstem.broker.queues.warm_up import awaken
+from mainstem.coordination.queues.entries import SCOPE, put_attempts, put_given, put_paused, put_rest
+from mainstem.coordination.queues.lane import Lane
+from mainstem.coordination.queues.properties import QueueProperties
+from mainstem.coordination.subscriptions.cursor import Cursor
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import ConfigureLog, Edge, Engine, LogChange, LogConfig, LogEnd, MoveFloor, Mutation
+from mainstem.wire.messages.message import Message
 
 if TYPE_CHECKING:
+    from mainstem.broker.catalog.topics import Topics
     from mainstem.broker.routes import Routes
-    from mainstem.broker.topics import Topics
-    from mainstem.coordination.catalog import Topic
+    from mainstem.coordination.catalog.catalog import Topic
 
 log = logging.getLogger(__name__)
 

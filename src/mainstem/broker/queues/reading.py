@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from mainstem.broker.heavy_work import HeavyWork
-from mainstem.coordination.queue.compressed_batches import decode_compressed
-from mainstem.coordination.queue.header_block import ttl_of
-from mainstem.coordination.queue.message import Message
-from mainstem.coordination.queue.stored_messages import decode_messages
 from mainstem.model.errors import InvalidBatch, MainstemError, OffsetOutOfRange, UnknownLog
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Aborted, Engine, ReadHint, ReadResult
 from mainstem.wire.errors import DecompressedTooLarge
+from mainstem.wire.messages.compressed_batches import decode_compressed
+from mainstem.wire.messages.header_block import ttl_of
+from mainstem.wire.messages.message import Message
+from mainstem.wire.messages.stored_messages import decode_messages
 from mainstem.wire.record_batch import BatchHeader, batches_in, read_header
 from mainstem.wire.record_batch.survey import APART, AT_ONCE
 

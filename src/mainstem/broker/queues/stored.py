@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from mainstem.broker.queues.queue import Queue
-from mainstem.coordination.cursor import Cursor
-from mainstem.coordination.queue import entries
-from mainstem.coordination.queue.deaths import Attempt
-from mainstem.coordination.queue.properties import QueueProperties
-from mainstem.coordination.subscription_entries import decode_floor, decode_floor_key, decode_page, decode_page_key
-from mainstem.coordination.subscription_pages import PAGE_BITS, PAGE_OFFSETS
+from mainstem.coordination.offset_pages import PAGE_BITS, PAGE_OFFSETS
+from mainstem.coordination.queues import entries
+from mainstem.coordination.queues.deaths import Attempt
+from mainstem.coordination.queues.properties import QueueProperties
+from mainstem.coordination.subscriptions.cursor import Cursor
+from mainstem.coordination.subscriptions.entries import decode_floor, decode_floor_key, decode_page, decode_page_key
 from mainstem.storage.contract import Mutation
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 from mainstem.broker.schedules.schedules import Schedules
 from mainstem.broker.schedules.search import Page, Pending, Place, Search
-from mainstem.coordination.recurrence import Recurrence
-from mainstem.coordination.scheduled_record import Letter, Target, parse_id
+from mainstem.coordination.schedules.recurrence import Recurrence
+from mainstem.coordination.schedules.scheduled_record import Letter, Target, parse_id
 from mainstem.model.scheduling import DUE_MS_MAX
 
 __all__ = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from mainstem.coordination.extra import Share
-from mainstem.coordination.schedule import Bucket
-from mainstem.coordination.scheduled_record import due_of, stored_record
+from mainstem.coordination.commit_addition import Share
+from mainstem.coordination.schedules.schedule import Bucket
+from mainstem.coordination.schedules.scheduled_record import due_of, stored_record
 from mainstem.model.errors import MainstemError
 from mainstem.storage.contract import Append, Mutation
 from mainstem.wire.record_batch import encode_batch

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from mainstem.broker.clock import Clock
-from mainstem.broker.queues.outbox import Put
-from mainstem.coordination.catalog import Topic
-from mainstem.coordination.extra import Extra, Share
-from mainstem.coordination.partitioning import partition_of
-from mainstem.coordination.queue.header_block import decode_headers
-from mainstem.coordination.queue.message import Message
+from mainstem.broker.queues.publishing.outbox import Put
+from mainstem.coordination.catalog.catalog import Topic
+from mainstem.coordination.catalog.partitioning import partition_of
+from mainstem.coordination.commit_addition import Extra, Share
 from mainstem.coordination.routes.errors import UnknownExchange
-from mainstem.coordination.scheduled_record import Letter
+from mainstem.coordination.schedules.scheduled_record import Letter
 from mainstem.model.errors import MainstemError, StorageFull
 from mainstem.storage.contract import Append
+from mainstem.wire.messages.header_block import decode_headers
+from mainstem.wire.messages.message import Message
 from mainstem.wire.record_batch import encode_batch, stamp_log_append_time
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from mainstem.broker.schedules.additions import Added, Additions
 from mainstem.broker.schedules.delivery import Delivery
 from mainstem.broker.schedules.reading import records_in
 from mainstem.broker.schedules.window import Waiting, Window
-from mainstem.coordination.schedule import Bucket, ScheduleBook, Span, span_for
-from mainstem.coordination.schedule_errors import DueTimeTooFar
-from mainstem.coordination.scheduled_record import Letter, decode_letter, encode_letter, make_id
+from mainstem.coordination.schedules.errors import DueTimeTooFar
+from mainstem.coordination.schedules.schedule import Bucket, ScheduleBook, Span, span_for
+from mainstem.coordination.schedules.scheduled_record import Letter, decode_letter, encode_letter, make_id
 from mainstem.model.errors import EngineClosed, MainstemError, PeerError
 from mainstem.model.scheduling import DUE_MS_MAX
 from mainstem.storage.answer import Answer

@@ -10,9 +10,10 @@ import msgspec
 
 from mainstem.broker.clock import Clock, Timer
 from mainstem.broker.schedules.delivery import Delivery
-from mainstem.coordination.cron import Cron
-from mainstem.coordination.extra import Share
-from mainstem.coordination.recurrence import (
+from mainstem.coordination.commit_addition import Share
+from mainstem.coordination.schedules.cron import Cron
+from mainstem.coordination.schedules.errors import InvalidRecurrence, NotScheduled
+from mainstem.coordination.schedules.recurrence import (
     NAME_CHARACTERS_MAX,
     SCOPE,
     Recurrence,
@@ -20,8 +21,7 @@ from mainstem.coordination.recurrence import (
     put_recurrence,
     replay_recurrences,
 )
-from mainstem.coordination.schedule_errors import InvalidRecurrence, NotScheduled
-from mainstem.coordination.scheduled_record import Letter
+from mainstem.coordination.schedules.scheduled_record import Letter
 from mainstem.model.errors import EngineClosed, MainstemError, PeerError
 from mainstem.storage.contract import Commit, Engine, Mutation
 
@@ -57,7 +57,7 @@ class Recurrences:
         self._by_name: dict[str, Recurrence] = {}
         self._timer: Timer | None = None
         self._task: asyncio.Task[None] | None = None
-        self._lane = asyncio.Lock()
+        self._changes_lock = asyncio.Lock()
 
     async def load(self) -> None:
         """Take in what is stored."""
@@ -88,7 +88,7 @@ class Recurrences:
         if not 1 <= len(name) <= NAME_CHARACTERS_MAX:
             raise InvalidRecurrence(f"a name has 1 to {NAME_CHARACTERS_MAX} characters")
         rule = Cron(cron, zone)
-        async with self._lane:
+        async with self._changes_lock:
             before = self._by_name.get(name)
             if before is None and len(self._by_name) >= RECURRENCES_MAX:
                 raise InvalidRecurrence(f"there are {RECURRENCES_MAX} already")
@@ -106,7 +106,7 @@ class Recurrences:
 
     async def remove(self, name: str) -> None:
         """It does not happen again; durable when answered. Raises NotScheduled."""
-        async with self._lane:
+        async with self._changes_lock:
             self.get(name)
             await self._store([put_recurrence(name, None)])
             del self._by_name[name]
@@ -141,7 +141,7 @@ class Recurrences:
     async def _work(self) -> None:
         pause = False
         try:
-            async with self._lane:
+            async with self._changes_lock:
                 await self._happen(self._clock.now_ms())
         except EngineClosed:
             return

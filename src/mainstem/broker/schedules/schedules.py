@@ -11,9 +11,9 @@ from mainstem.broker.schedules.delivery import Delivery, Outbox
 from mainstem.broker.schedules.mover import Mover
 from mainstem.broker.schedules.search import Page, Pending, Place, ScheduleSearch, Search
 from mainstem.broker.schedules.window import Window
-from mainstem.coordination.schedule import SCOPE, ScheduleBook
-from mainstem.coordination.schedule_errors import NotScheduled
-from mainstem.coordination.scheduled_record import Letter, Target, due_of
+from mainstem.coordination.schedules.errors import NotScheduled
+from mainstem.coordination.schedules.schedule import SCOPE, ScheduleBook
+from mainstem.coordination.schedules.scheduled_record import Letter, Target, due_of
 from mainstem.model.errors import MainstemError
 from mainstem.storage.contract import Edge, Engine
 

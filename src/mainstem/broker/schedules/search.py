@@ -8,11 +8,11 @@ from typing import NamedTuple
 import msgspec
 
 from mainstem.broker.schedules.reading import records_in
-from mainstem.coordination.queue.header_block import decode_headers
-from mainstem.coordination.schedule import Bucket, ScheduleBook, Span
-from mainstem.coordination.scheduled_record import Letter, decode_letter
+from mainstem.coordination.schedules.schedule import Bucket, ScheduleBook, Span
+from mainstem.coordination.schedules.scheduled_record import Letter, decode_letter
 from mainstem.model.errors import UnknownLog
 from mainstem.storage.contract import Engine, KeyAfter, ReadHint
+from mainstem.wire.messages.header_block import decode_headers
 
 SCAN_BYTES = 256 << 10
 """Read at a time."""

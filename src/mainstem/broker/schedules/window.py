@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import NamedTuple
 
-from mainstem.coordination.schedule import Bucket
+from mainstem.coordination.schedules.schedule import Bucket
 
 WINDOW_BYTES_MAX = 64 << 20
 """Of records in memory. A bucket that does not fit is read from the log when its time has come."""

@@ -57,7 +57,7 @@ class RouteChanges(NamedTuple):
         return not self.state and not self.transient
 
 
-class _Held(NamedTuple):
+class _ExchangeEntry(NamedTuple):
     exchange: Exchange
     matcher: Matcher
     outgoing: dict[bytes, Binding]
@@ -72,31 +72,31 @@ class RouteTable:
         """Grows with every change."""
         self.alternate_by_policy: Callable[[str], str | None] = lambda name: None
         """Where an exchange sends what it cannot place, unless it was declared with something else."""
-        self._held: dict[str, _Held] = {}
+        self._entries: dict[str, _ExchangeEntry] = {}
         self._incoming: dict[Destination, dict[bytes, Binding]] = {}
         self._next_serial = 1
         for exchange in PREDECLARED:
-            self._hold(exchange)
+            self._add_exchange(exchange)
 
     # Questions
 
     def find(self, name: str) -> Exchange | None:
         """The exchange of this name."""
-        held = self._held.get(name)
-        return None if held is None else held.exchange
+        entry = self._entries.get(name)
+        return None if entry is None else entry.exchange
 
     def matcher(self, name: str) -> Matcher:
         """How the exchange chooses among its bindings."""
-        return self._held[name].matcher
+        return self._entries[name].matcher
 
     def exchanges(self) -> list[Exchange]:
         """All there are."""
-        return [held.exchange for held in self._held.values()]
+        return [entry.exchange for entry in self._entries.values()]
 
     def outgoing(self, name: str) -> list[Binding]:
         """Bindings that begin at an exchange."""
-        held = self._held.get(name)
-        return [] if held is None else list(held.outgoing.values())
+        entry = self._entries.get(name)
+        return [] if entry is None else list(entry.outgoing.values())
 
     def incoming(self, destination: Destination) -> list[Binding]:
         """Bindings that lead there."""
@@ -104,8 +104,8 @@ class RouteTable:
 
     def bindings(self) -> Iterable[Binding]:
         """All there are."""
-        for held in self._held.values():
-            yield from held.outgoing.values()
+        for entry in self._entries.values():
+            yield from entry.outgoing.values()
 
     # Decisions
 
@@ -126,10 +126,10 @@ class RouteTable:
             raise DefaultExchange
         if name.startswith(RESERVED_PREFIX):
             raise ReservedExchange(name)
-        held = self._held.get(name)
-        if held is None:
+        entry = self._entries.get(name)
+        if entry is None:
             raise UnknownExchange(name)
-        if if_unused and held.outgoing:
+        if if_unused and entry.outgoing:
             raise ExchangeInUse(name)
         return self._decide_removal({}, [name])
 
@@ -143,14 +143,14 @@ class RouteTable:
         durable: bool = True,
     ) -> RouteChanges:
         """A binding; nothing if it is there already. `durable` is the queue's; an exchange is asked itself."""
-        held = self._ends(source, destination)
+        entry = self._ends(source, destination)
         identity = binding_identity(source, destination, routing_key, arguments)
         if destination.kind is DestinationKind.EXCHANGE:
-            durable = self._held[destination.name].exchange.durable
-        durable = durable and held.exchange.durable
+            durable = self._entries[destination.name].exchange.durable
+        durable = durable and entry.exchange.durable
         binding = Binding(source, destination, routing_key, arguments, durable, self._next_serial)
-        held.matcher.check(binding)
-        if identity in held.outgoing:
+        entry.matcher.check(binding)
+        if identity in entry.outgoing:
             return RouteChanges([], [])
         return self._changes([(_BINDING, identity, _encode(binding), durable)])
 
@@ -158,9 +158,9 @@ class RouteTable:
         self, source: str, destination: Destination, routing_key: str, arguments: Mapping[str, object]
     ) -> RouteChanges:
         """A binding goes; nothing if there is none."""
-        held = self._ends(source, destination)
+        entry = self._ends(source, destination)
         identity = binding_identity(source, destination, routing_key, arguments)
-        binding = held.outgoing.get(identity)
+        binding = entry.outgoing.get(identity)
         if binding is None:
             return RouteChanges([], [])
         return self._decide_removal({identity: binding}, [])
@@ -171,20 +171,20 @@ class RouteTable:
 
     def decide_forget_all(self) -> RouteChanges:
         """The namespace is deleted."""
-        own = [name for name in self._held if name and not name.startswith(RESERVED_PREFIX)]
-        rest = {identity: binding for held in self._held.values() for identity, binding in held.outgoing.items()}
+        own = [name for name in self._entries if name and not name.startswith(RESERVED_PREFIX)]
+        rest = {identity: binding for entry in self._entries.values() for identity, binding in entry.outgoing.items()}
         return self._decide_removal(rest, own)
 
-    def _ends(self, source: str, destination: Destination) -> _Held:
+    def _ends(self, source: str, destination: Destination) -> _ExchangeEntry:
         """The source of a binding, both ends being there. Raises UnknownExchange, DefaultExchange."""
         if not source or (not destination.name and destination.kind is DestinationKind.EXCHANGE):
             raise DefaultExchange
-        held = self._held.get(source)
-        if held is None:
+        entry = self._entries.get(source)
+        if entry is None:
             raise UnknownExchange(source)
-        if destination.kind is DestinationKind.EXCHANGE and destination.name not in self._held:
+        if destination.kind is DestinationKind.EXCHANGE and destination.name not in self._entries:
             raise UnknownExchange(destination.name)
-        return held
+        return entry
 
     def _decide_removal(self, bindings: dict[bytes, Binding], exchanges: Sequence[str]) -> RouteChanges:
         """These go, and whatever ends with them: bindings with their exchange, exchanges with their last binding."""
@@ -194,8 +194,8 @@ class RouteTable:
         while waiting or loose:
             while loose:
                 source = loose.pop().source
-                left[source] = left.get(source, len(self._held[source].outgoing)) - 1
-                if not left[source] and self._held[source].exchange.auto_delete:
+                left[source] = left.get(source, len(self._entries[source].outgoing)) - 1
+                if not left[source] and self._entries[source].exchange.auto_delete:
                     waiting.append(source)
             if waiting:
                 name = waiting.pop()
@@ -205,13 +205,13 @@ class RouteTable:
                 ends = self._incoming.get(Destination(DestinationKind.EXCHANGE, name), {})
                 added = {
                     identity: binding
-                    for identity, binding in (*ends.items(), *self._held[name].outgoing.items())
+                    for identity, binding in (*ends.items(), *self._entries[name].outgoing.items())
                     if identity not in bindings
                 }
                 bindings |= added
                 loose += added.values()
         changes = [(_BINDING, identity, None, binding.durable) for identity, binding in bindings.items()]
-        changes += [(_EXCHANGE, name.encode(), None, self._held[name].exchange.durable) for name in gone]
+        changes += [(_EXCHANGE, name.encode(), None, self._entries[name].exchange.durable) for name in gone]
         return self._changes(changes)
 
     def _changes(self, changes: Iterable[tuple[str, bytes, bytes | None, bool]]) -> RouteChanges:
@@ -229,32 +229,32 @@ class RouteTable:
         if kind == _EXCHANGE:
             self._replay_exchange(identity.decode(), value)
         elif value is not None:
-            self._add(identity, _decode_binding(value))
+            self._add_binding(identity, _decode_binding(value))
         else:
             self._remove(identity)
 
     def _replay_exchange(self, name: str, value: bytes | None) -> None:
         if value is not None:
-            self._hold(Exchange(_decode_exchange(value)))
+            self._add_exchange(Exchange(_decode_exchange(value)))
         else:
-            self._held.pop(name, None)
+            self._entries.pop(name, None)
 
-    def _hold(self, exchange: Exchange) -> None:
-        self._held[exchange.name] = _Held(exchange, matcher_for(exchange), {})
+    def _add_exchange(self, exchange: Exchange) -> None:
+        self._entries[exchange.name] = _ExchangeEntry(exchange, matcher_for(exchange), {})
 
-    def _add(self, identity: bytes, binding: Binding) -> None:
-        held = self._held[binding.source]
-        held.outgoing[identity] = binding
-        held.matcher.add(binding)
+    def _add_binding(self, identity: bytes, binding: Binding) -> None:
+        entry = self._entries[binding.source]
+        entry.outgoing[identity] = binding
+        entry.matcher.add(binding)
         self._incoming.setdefault(binding.destination, {})[identity] = binding
         self._next_serial = max(self._next_serial, binding.serial + 1)
 
     def _remove(self, identity: bytes) -> None:
-        held = self._held.get(source_of(identity))
-        binding = None if held is None else held.outgoing.pop(identity, None)
-        if held is None or binding is None:
+        entry = self._entries.get(source_of(identity))
+        binding = None if entry is None else entry.outgoing.pop(identity, None)
+        if entry is None or binding is None:
             return  # Somebody else removed it while the same removal was committed.
-        held.matcher.remove(binding)
+        entry.matcher.remove(binding)
         incoming = self._incoming[binding.destination]
         del incoming[identity]
         if not incoming:

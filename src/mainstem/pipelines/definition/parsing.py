@@ -26,7 +26,7 @@ from mainstem.pipelines.definition.pipeline import (
 from mainstem.pipelines.definition.section import Section, as_duration
 from mainstem.pipelines.definition.sink_parsing import SINK_KINDS, read_sink
 from mainstem.pipelines.errors import InvalidOption
-from mainstem.pipelines.starting_point import parse_offsets
+from mainstem.pipelines.source.starting_point import parse_offsets
 
 PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 VIEW_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")

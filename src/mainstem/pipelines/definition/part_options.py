@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from mainstem.pipelines.definition.section import Section
 from mainstem.pipelines.errors import InvalidOption
 from mainstem.pipelines.options import COMMON, TIMEOUT, Options
-from mainstem.pipelines.queue_options import QueueOptions
-from mainstem.pipelines.source_options import SourceOptions
-from mainstem.pipelines.starting_point import parse_offsets
+from mainstem.pipelines.queue_mode.options import QueueOptions
+from mainstem.pipelines.source.options import SourceOptions
+from mainstem.pipelines.source.starting_point import parse_offsets
 
 DEFAULT_START = "earliest"
 """A pipeline loses nothing that came before its first start, unless it is told to."""

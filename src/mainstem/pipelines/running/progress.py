@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from mainstem.pipelines.running.rules import OBSERVED
-from mainstem.pipelines.stream_offsets import StreamOffsets
+from mainstem.pipelines.source.stream_offsets import StreamOffsets
 
 KIBI = 1024
 WRITTEN = "rows:"

@@ -13,7 +13,7 @@ from mainstem.pipelines.definition.pipeline import Pipeline
 from mainstem.pipelines.errors import PipelineError
 from mainstem.pipelines.options import ADDRESS_DEFAULT
 from mainstem.pipelines.running.context import RunContext
-from mainstem.pipelines.session import DATA_DIR_DEFAULT, DATA_DIR_VARIABLE, checkpoint_root, start_session
+from mainstem.pipelines.session.session import DATA_DIR_DEFAULT, DATA_DIR_VARIABLE, checkpoint_root, start_session
 
 IDLE_SETTINGS = {
     # A query without rows says so seldom, and is not looked at in between.

@@ -9,7 +9,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from mainstem.pipelines.errors import PipelineError
-from mainstem.pipelines.session import start_session
+from mainstem.pipelines.session.session import start_session
 from mainstem.pipelines.spark_version import check_spark_version
 
 if TYPE_CHECKING:

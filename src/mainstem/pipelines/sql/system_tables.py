@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from mainstem.pipelines.log_reading import LogReader
-from mainstem.pipelines.offset_range import OffsetRange
+from mainstem.pipelines.source.log_reading import LogReader
+from mainstem.pipelines.source.offset_range import OffsetRange
 from mainstem.sdk.client import Client
 from mainstem.sdk.configs import topic_configs
 from mainstem.sdk.http_pages import NOT_FOUND, HttpPages, HttpRefused

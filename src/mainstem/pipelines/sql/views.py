@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.functions import col, from_json
 
 from mainstem.pipelines.errors import InvalidOption
-from mainstem.pipelines.json_columns import sampled_type, sampled_values
-from mainstem.pipelines.source_options import SourceOptions
+from mainstem.pipelines.source.json_columns import sampled_type, sampled_values
+from mainstem.pipelines.source.options import SourceOptions
 from mainstem.pipelines.tables import columns
 from mainstem.pipelines.tables.facts import FORMAT, SCHEMA, table_facts
 from mainstem.pipelines.tables.reading import read_topic

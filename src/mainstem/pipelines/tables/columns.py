@@ -8,7 +8,7 @@ from typing import NoReturn
 from pyspark.sql.types import ArrayType, DataType, DateType, StructField, StructType
 
 from mainstem.pipelines.errors import SchemaMismatch
-from mainstem.pipelines.source import source_schema
+from mainstem.pipelines.source.source import source_schema
 
 DAY, TOPIC = "day", "topic"
 

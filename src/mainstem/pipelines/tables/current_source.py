@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.datasource import InputPartition
 
 from mainstem.pipelines.errors import told_plainly
-from mainstem.pipelines.offset_range import OffsetRange
+from mainstem.pipelines.source.offset_range import OffsetRange
 from mainstem.pipelines.tables.facts import TableFacts, table_facts
 from mainstem.pipelines.tables.history_source import BATCH_ROWS, HistoryReader, has_raw_values
 from mainstem.pipelines.tables.manifest import Manifest

@@ -14,11 +14,11 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, StructType
 
-from mainstem.pipelines.columns import CORRUPT
 from mainstem.pipelines.errors import InvalidOption, SchemaMismatch, told_plainly
-from mainstem.pipelines.offset_range import OffsetRange, split_ranges
-from mainstem.pipelines.source import TopicScan, source_schema
-from mainstem.pipelines.source_options import SourceOptions
+from mainstem.pipelines.source.columns import CORRUPT
+from mainstem.pipelines.source.offset_range import OffsetRange, split_ranges
+from mainstem.pipelines.source.options import SourceOptions
+from mainstem.pipelines.source.source import TopicScan, source_schema
 from mainstem.pipelines.tables import columns
 from mainstem.pipelines.tables.facts import FORMAT, SCHEMA, TableFacts, table_facts
 from mainstem.pipelines.tables.manifest import Manifest, TableFile

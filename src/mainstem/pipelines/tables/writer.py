@@ -18,10 +18,10 @@ from pyspark.sql.types import StructType
 
 from mainstem.model.errors import MainstemError
 from mainstem.pipelines.errors import PipelineError
-from mainstem.pipelines.offset_range import OffsetRange, split_ranges
-from mainstem.pipelines.rate_limit import limit_rows
-from mainstem.pipelines.source import TopicScan
-from mainstem.pipelines.source_options import SourceOptions
+from mainstem.pipelines.source.offset_range import OffsetRange, split_ranges
+from mainstem.pipelines.source.options import SourceOptions
+from mainstem.pipelines.source.rate_limit import limit_rows
+from mainstem.pipelines.source.source import TopicScan
 from mainstem.pipelines.tables import columns
 from mainstem.pipelines.tables.facts import GROUP, TableFacts, table_facts
 from mainstem.pipelines.tables.files import TableFiles

@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, DataType, StringType
 
-from mainstem.pipelines.batch_decoding import as_text
+from mainstem.pipelines.codec.batch_decoding import as_text
 
 Decoded: TypeAlias = tuple[pa.Array, pa.Array | None]
 """The column, and the bytes of what did not fit (null elsewhere); None if everything did."""

@@ -32,7 +32,7 @@ from mainstem.pipelines.running.starting import (
     open_context,
     pipeline_directory,
 )
-from mainstem.pipelines.session import start_session
+from mainstem.pipelines.session.session import start_session
 from mainstem.pipelines.worker.built_in import built_in
 from mainstem.sdk.errors import ClientError
 from mainstem.sdk.http_api import ApiRefused, ask, path_of

@@ -9,22 +9,22 @@ from typing import Any
 
 from mainstem.broker.broker import Broker
 from mainstem.model.endpoints import UNKNOWN, Endpoints
-from mainstem.protocols.http.handlers.acquisitions import AcquisitionHandlers
-from mainstem.protocols.http.handlers.group_lag import GroupLag
-from mainstem.protocols.http.handlers.groups import GroupHandlers
-from mainstem.protocols.http.handlers.lag import LagMeter
-from mainstem.protocols.http.handlers.loop_delay import LoopDelay
-from mainstem.protocols.http.handlers.measurements import MeasurementHandlers
-from mainstem.protocols.http.handlers.namespaces import NamespaceHandlers
-from mainstem.protocols.http.handlers.node import NodeHandlers
-from mainstem.protocols.http.handlers.operations import Operations, OperationsHandlers
-from mainstem.protocols.http.handlers.pipelines import PipelineHandlers
-from mainstem.protocols.http.handlers.queues import QueueHandlers
+from mainstem.protocols.http.handlers.groups.group_lag import GroupLag
+from mainstem.protocols.http.handlers.groups.groups import GroupHandlers
+from mainstem.protocols.http.handlers.groups.lag import LagMeter
+from mainstem.protocols.http.handlers.operation.loop_delay import LoopDelay
+from mainstem.protocols.http.handlers.operation.measurements import MeasurementHandlers
+from mainstem.protocols.http.handlers.operation.node import NodeHandlers
+from mainstem.protocols.http.handlers.operation.operations import Operations, OperationsHandlers
+from mainstem.protocols.http.handlers.pipelines.acquisitions import AcquisitionHandlers
+from mainstem.protocols.http.handlers.pipelines.pipelines import PipelineHandlers
+from mainstem.protocols.http.handlers.pipelines.stages import StageHandlers
+from mainstem.protocols.http.handlers.pipelines.tables import TableHandlers
+from mainstem.protocols.http.handlers.queues.queues import QueueHandlers
+from mainstem.protocols.http.handlers.queues.schedules import ScheduleHandlers
 from mainstem.protocols.http.handlers.routes import Routes, Spawn
-from mainstem.protocols.http.handlers.schedules import ScheduleHandlers
-from mainstem.protocols.http.handlers.stages import StageHandlers
-from mainstem.protocols.http.handlers.tables import TableHandlers
-from mainstem.protocols.http.handlers.topics import TopicHandlers
+from mainstem.protocols.http.handlers.topics.namespaces import NamespaceHandlers
+from mainstem.protocols.http.handlers.topics.topics import TopicHandlers
 from mainstem.protocols.http.session import HttpSession, HttpSettings
 from mainstem.wire.http.dates import HttpDate
 from mainstem.wire.http.hosts import HostCheck, is_this_machine

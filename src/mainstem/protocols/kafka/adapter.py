@@ -10,38 +10,39 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mainstem.broker.broker import Broker
-from mainstem.broker.dead_letters import LetterRules
-from mainstem.broker.group_configs import BeatRules
-from mainstem.broker.groups import GroupRules
-from mainstem.broker.streams_groups import StreamsRules
-from mainstem.broker.subscriptions import Limits
+from mainstem.broker.dead_letters.dead_letters import LetterRules
+from mainstem.broker.groups.group_configs import BeatRules
+from mainstem.broker.groups.groups import GroupRules
+from mainstem.broker.groups.streams_groups import StreamsRules
+from mainstem.broker.subscriptions.subscriptions import Limits
 from mainstem.model.endpoints import UNKNOWN, Endpoints
-from mainstem.protocols.kafka.handlers.access import AccessHandlers
-from mainstem.protocols.kafka.handlers.authentication import AuthenticationHandlers, NoAuthentication
-from mainstem.protocols.kafka.handlers.broker_settings import BrokerSettings
-from mainstem.protocols.kafka.handlers.cluster import ClusterHandlers
-from mainstem.protocols.kafka.handlers.configs import ConfigHandlers
-from mainstem.protocols.kafka.handlers.consumer_groups import ConsumerGroupHandlers
-from mainstem.protocols.kafka.handlers.fetch import FetchHandler
-from mainstem.protocols.kafka.handlers.group_offsets import GroupOffsetHandlers
-from mainstem.protocols.kafka.handlers.groups import GroupHandlers
-from mainstem.protocols.kafka.handlers.log_dirs import LogDirHandlers
-from mainstem.protocols.kafka.handlers.placement import PlacementHandlers
-from mainstem.protocols.kafka.handlers.positions import PositionHandlers
-from mainstem.protocols.kafka.handlers.produce import ProduceHandler
-from mainstem.protocols.kafka.handlers.producers import ProducerHandlers
-from mainstem.protocols.kafka.handlers.quorum import QuorumHandlers
-from mainstem.protocols.kafka.handlers.quotas import QuotaHandlers
-from mainstem.protocols.kafka.handlers.requests import Requests, Served, Spawn
-from mainstem.protocols.kafka.handlers.share_fetch import ShareFetchHandlers
-from mainstem.protocols.kafka.handlers.share_groups import ShareGroupHandlers
-from mainstem.protocols.kafka.handlers.share_offsets import ShareOffsetHandlers
-from mainstem.protocols.kafka.handlers.streams_groups import StreamsGroupHandlers
+from mainstem.protocols.kafka.handlers.admin.broker_settings import BrokerSettings
+from mainstem.protocols.kafka.handlers.admin.configs import ConfigHandlers
+from mainstem.protocols.kafka.handlers.admin.log_dirs import LogDirHandlers
+from mainstem.protocols.kafka.handlers.admin.placement import PlacementHandlers
+from mainstem.protocols.kafka.handlers.admin.quotas import QuotaHandlers
+from mainstem.protocols.kafka.handlers.admin.topics import TopicHandlers
+from mainstem.protocols.kafka.handlers.calls import Served, Spawn
+from mainstem.protocols.kafka.handlers.cluster.cluster import ClusterHandlers
+from mainstem.protocols.kafka.handlers.cluster.quorum import QuorumHandlers
+from mainstem.protocols.kafka.handlers.groups.classic_groups import GroupHandlers
+from mainstem.protocols.kafka.handlers.groups.consumer_groups import ConsumerGroupHandlers
+from mainstem.protocols.kafka.handlers.groups.offsets import GroupOffsetHandlers
+from mainstem.protocols.kafka.handlers.groups.streams_groups import StreamsGroupHandlers
+from mainstem.protocols.kafka.handlers.records.fetch import FetchHandler
+from mainstem.protocols.kafka.handlers.records.positions import PositionHandlers
+from mainstem.protocols.kafka.handlers.records.produce import ProduceHandler
+from mainstem.protocols.kafka.handlers.requests import Requests
+from mainstem.protocols.kafka.handlers.security.access import AccessHandlers
+from mainstem.protocols.kafka.handlers.security.authentication import AuthenticationHandlers, NoAuthentication
+from mainstem.protocols.kafka.handlers.security.users import UserHandlers
+from mainstem.protocols.kafka.handlers.shares.fetch import ShareFetchHandlers
+from mainstem.protocols.kafka.handlers.shares.groups import ShareGroupHandlers
+from mainstem.protocols.kafka.handlers.shares.offsets import ShareOffsetHandlers
 from mainstem.protocols.kafka.handlers.throttles import Throttles
-from mainstem.protocols.kafka.handlers.topics import TopicHandlers
-from mainstem.protocols.kafka.handlers.transaction_listing import TransactionListingHandlers
-from mainstem.protocols.kafka.handlers.transactions import TransactionHandlers
-from mainstem.protocols.kafka.handlers.users import UserHandlers
+from mainstem.protocols.kafka.handlers.transactions.listing import TransactionListingHandlers
+from mainstem.protocols.kafka.handlers.transactions.producers import ProducerHandlers
+from mainstem.protocols.kafka.handlers.transactions.transactions import TransactionHandlers
 from mainstem.protocols.kafka.mapping import Endpoint, Store
 from mainstem.protocols.kafka.session.machine import KafkaSession, Meter
 from mainstem.protocols.kafka.session.settings import KafkaSettings

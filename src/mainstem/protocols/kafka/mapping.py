@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from mainstem.broker.topics import Topic
+from mainstem.broker.catalog.topics import Topic
 
 NODE_ID = 1
 """The one broker: leader, replica and controller of everything."""

@@ -10,8 +10,8 @@ from typing import IO
 import msgspec
 
 from mainstem.model.errors import CorruptData, DirectoryLocked, UnsupportedFormat
-from mainstem.storage.disk import Disk, LocalDisk
 from mainstem.storage.local.settings import EngineSettings
+from mainstem.storage.runtime.disk import Disk, LocalDisk
 
 FORMAT_VERSION = 1
 IDENTITY = "identity"

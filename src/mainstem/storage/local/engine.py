@@ -13,7 +13,6 @@ from collections.abc import Callable
 from operator import itemgetter
 
 from mainstem.model.errors import EngineClosed, EngineFailed, Overloaded, UnknownLog
-from mainstem.storage import engine_scopes as scopes
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import (
     Budget,
@@ -23,26 +22,27 @@ from mainstem.storage.contract import (
     ReadHint,
     ReadResult,
 )
-from mainstem.storage.disk import Disk
-from mainstem.storage.entries import StateItem
-from mainstem.storage.ledger import Ledger
-from mainstem.storage.ledger_engine import UNDER_WAY_MAX, LedgerEngine
 from mainstem.storage.local.directories import Directories, DirectoryLock, load_identity, lock_directory
-from mainstem.storage.local.file_jobs import FileJobs
-from mainstem.storage.local.file_set import FileSet
-from mainstem.storage.local.maintenance import Maintenance
-from mainstem.storage.local.merges import Merges
-from mainstem.storage.local.reader import Reader
+from mainstem.storage.local.read.file_set import FileSet
+from mainstem.storage.local.read.reader import Reader
+from mainstem.storage.local.read.tail import TailCache, place_of, show_entries
 from mainstem.storage.local.recovery import Recovered, Recovery, give_tails_back
+from mainstem.storage.local.runs.stored_file import WalFile
 from mainstem.storage.local.settings import EngineSettings
-from mainstem.storage.local.space import Space
-from mainstem.storage.local.stored_file import WalFile
-from mainstem.storage.local.tail import TailCache, place_of, show_entries
-from mainstem.storage.local.wal_writer import WalWriter
-from mainstem.storage.log_state import FLUSH_RANKS, FLUSH_SYNC, LogState
-from mainstem.storage.log_tail import Arrivals, LogTail
-from mainstem.storage.pending_group import PendingGroup
-from mainstem.storage.runtime import Runtime, Timer
+from mainstem.storage.local.upkeep.maintenance import Maintenance
+from mainstem.storage.local.upkeep.merges import Merges
+from mainstem.storage.local.upkeep.space import Space
+from mainstem.storage.local.wal.file_jobs import FileJobs
+from mainstem.storage.local.wal.writer import WalWriter
+from mainstem.storage.runtime.disk import Disk
+from mainstem.storage.runtime.runtime import Runtime, Timer
+from mainstem.storage.sequencer import engine_scopes as scopes
+from mainstem.storage.sequencer.commit_group import CommitGroup
+from mainstem.storage.sequencer.entries import StateItem
+from mainstem.storage.sequencer.ledger import Ledger
+from mainstem.storage.sequencer.ledger_engine import UNDER_WAY_MAX, LedgerEngine
+from mainstem.storage.sequencer.log_state import FLUSH_RANKS, FLUSH_SYNC, LogState
+from mainstem.storage.sequencer.log_tail import Arrivals, LogTail
 
 log_output = logging.getLogger("mainstem.storage")
 
@@ -257,7 +257,7 @@ class LocalEngine(LedgerEngine):
         """What is on its way to the disk."""
         return self._submitted_bytes + self._open.bytes
 
-    def _submit(self, group: PendingGroup) -> None:
+    def _submit(self, group: CommitGroup) -> None:
         self.writer.write(group, self._written)
         active = self.writer.active
         if active.generation not in self.files.wal:
@@ -266,7 +266,7 @@ class LocalEngine(LedgerEngine):
         elif self.ledger.full:
             self.space.limit_state()
 
-    def _written(self, group: PendingGroup, generation: int, position: int) -> None:
+    def _written(self, group: CommitGroup, generation: int, position: int) -> None:
         self._place = place_of(generation, position)
         self._durable(group)
         if not group.empty:
@@ -279,7 +279,7 @@ class LocalEngine(LedgerEngine):
         self.writer.rolls_next = self._proof_due = True
         self._prove_soon()
 
-    def _show_batches(self, group: PendingGroup) -> None:
+    def _show_batches(self, group: CommitGroup) -> None:
         place = self._place
         for buffer in group.body:
             self._cache.put(place, buffer)
@@ -290,13 +290,13 @@ class LocalEngine(LedgerEngine):
             self.measure(state)
         self._to_measure.clear()
 
-    def _show_places(self, group: PendingGroup) -> None:
+    def _show_places(self, group: CommitGroup) -> None:
         if group.refs:
             self._show_with_refs(group)
             return
         show_entries(self.arrivals, group.entries, self._place, self._note)
 
-    def _show_with_refs(self, group: PendingGroup) -> None:
+    def _show_with_refs(self, group: CommitGroup) -> None:
         """A log may get batches and references in one group: both in the order of their offsets."""
         place = self._place
         places: list[int] = []
@@ -372,7 +372,7 @@ class LocalEngine(LedgerEngine):
 
     def _prove(self) -> None:
         self._proof_due = False
-        group = PendingGroup()
+        group = CommitGroup()
         group.rank = FLUSH_SYNC
         if self.writer.proven < self.writer.last_sequence:
             # It is written when that is done, and nothing before it.
@@ -382,7 +382,7 @@ class LocalEngine(LedgerEngine):
         else:
             self._begin(group)
 
-    def _submit_proof(self, group: PendingGroup) -> None:
+    def _submit_proof(self, group: CommitGroup) -> None:
         self._under_way_max = UNDER_WAY_MAX
         self._submit(group)
 

@@ -1,6 +1,6 @@
 # C types for frame.py.
 cimport cython
-from mainstem.storage.log_state cimport LogState
+from mainstem.storage.sequencer.log_state cimport LogState
 from mainstem.wire.checksum cimport crc32c_at, has_crc32c
 from mainstem.wire.native cimport put_le32, put_le64
 

@@ -12,10 +12,10 @@ import msgspec
 
 from mainstem.model.errors import UnsupportedFormat
 from mainstem.storage.contract import Buffer
-from mainstem.storage.entries import FLAG_CONTROL as FLAG_CONTROL
-from mainstem.storage.entries import FLAG_PRODUCER as FLAG_PRODUCER
-from mainstem.storage.entries import FLAG_TRANSACTIONAL as FLAG_TRANSACTIONAL
-from mainstem.storage.entries import StateItem as StateItem
+from mainstem.storage.sequencer.entries import FLAG_CONTROL as FLAG_CONTROL
+from mainstem.storage.sequencer.entries import FLAG_PRODUCER as FLAG_PRODUCER
+from mainstem.storage.sequencer.entries import FLAG_TRANSACTIONAL as FLAG_TRANSACTIONAL
+from mainstem.storage.sequencer.entries import StateItem as StateItem
 from mainstem.wire.checksum import crc32c
 
 try:
@@ -26,7 +26,7 @@ if not cython.compiled:
     from mainstem.wire.bytes_at import crc32c_at, has_crc32c, put_le32, put_le64
 
 if TYPE_CHECKING:
-    from mainstem.storage.pending_group import DataEntry
+    from mainstem.storage.sequencer.commit_group import DataEntry
 
 SECTOR_BYTES = 512
 FILE_MAGIC = b"MSWL"

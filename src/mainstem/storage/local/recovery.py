@@ -12,9 +12,6 @@ from collections.abc import Iterator
 from operator import itemgetter
 
 from mainstem.model.errors import CorruptData
-from mainstem.storage import engine_scopes as scopes
-from mainstem.storage.disk import Disk, DiskFile
-from mainstem.storage.entries import FLAG_CONTROL, FLAG_PRODUCER
 from mainstem.storage.local.directories import TEMPORARY_SUFFIX, Directories
 from mainstem.storage.local.frame import (
     SECTOR_BYTES,
@@ -22,13 +19,16 @@ from mainstem.storage.local.frame import (
     decode_file_header,
     frame_began,
 )
-from mainstem.storage.local.group import BadGroup, StoredGroup, decode_group, frames_after
-from mainstem.storage.local.run_file import RunIndex
-from mainstem.storage.local.state_run import read_state_run
-from mainstem.storage.local.stored_file import WAL_SUFFIX, RunFile, WalFile, run_name, wal_name
-from mainstem.storage.local.tail import place_of, replay_places
-from mainstem.storage.log_tail import LogTail
-from mainstem.storage.producers import Producer, ProducerTable, decode_producer
+from mainstem.storage.local.read.tail import place_of, replay_places
+from mainstem.storage.local.runs.run_file import RunIndex
+from mainstem.storage.local.runs.state_run import read_state_run
+from mainstem.storage.local.runs.stored_file import WAL_SUFFIX, RunFile, WalFile, run_name, wal_name
+from mainstem.storage.local.wal.stored_group import BadGroup, StoredGroup, decode_group, frames_after
+from mainstem.storage.runtime.disk import Disk, DiskFile
+from mainstem.storage.sequencer import engine_scopes as scopes
+from mainstem.storage.sequencer.entries import FLAG_CONTROL, FLAG_PRODUCER
+from mainstem.storage.sequencer.log_tail import LogTail
+from mainstem.storage.sequencer.producers import Producer, ProducerTable, decode_producer
 from mainstem.wire.record_batch import HEADER
 
 STATE_NAME = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})\.state")

@@ -22,13 +22,13 @@ from mainstem.storage.contract import (
     TimeAfter,
     TrimLog,
 )
-from mainstem.storage.ledger import Ledger
-from mainstem.storage.ledger_engine import LedgerEngine
-from mainstem.storage.log_state import FLUSH_SYNC, LogState
-from mainstem.storage.pending_group import PendingGroup
 from mainstem.storage.record_search import find_key, find_newest, find_time
 from mainstem.storage.retention import retained_start
-from mainstem.storage.runtime import Runtime
+from mainstem.storage.runtime.runtime import Runtime
+from mainstem.storage.sequencer.commit_group import CommitGroup
+from mainstem.storage.sequencer.ledger import Ledger
+from mainstem.storage.sequencer.ledger_engine import LedgerEngine
+from mainstem.storage.sequencer.log_state import FLUSH_SYNC, LogState
 from mainstem.wire.record_batch import decode_keys, decode_records, place_batch, read_header, rewrite_batch
 
 PRODUCER_EXPIRY_MS = 86_400_000
@@ -67,10 +67,10 @@ class MemoryEngine(LedgerEngine):
         super().__init__(runtime, ledger, group_bytes_max=group_bytes_max, pending_bytes_max=pending_bytes_max)
         self._stored: dict[int, MemoryLog] = {}
 
-    def _submit(self, group: PendingGroup) -> None:
+    def _submit(self, group: CommitGroup) -> None:
         self._runtime.call_soon(lambda: self._durable(group))
 
-    def _show_batches(self, group: PendingGroup) -> None:
+    def _show_batches(self, group: CommitGroup) -> None:
         shown = [
             (base, time, size, count, state, buffer) for base, time, size, count, _, _, state, buffer in group.entries
         ]

@@ -11,8 +11,8 @@ import os
 from pathlib import Path
 
 from mainstem.pipelines.data_source import DefaultSource
-from mainstem.pipelines.queue_stream import QueueStreamReader
-from mainstem.pipelines.sink import SinkOptions
+from mainstem.pipelines.queue_mode.stream import QueueStreamReader
+from mainstem.pipelines.sink.sink import SinkOptions
 from tests.spark.crash.killing import PLAN, KillingWriter, reach
 
 SOURCE_POINTS = ("acquired", "logged", "pinned")

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from mainstem.broker.acquisitions import Acquire, Acquisition, Source
 from mainstem.broker.broker import Broker
+from mainstem.broker.catalog.topics import DEFAULT_NAMESPACE, NewTopic
 from mainstem.broker.queues import Queue, QueueProperties, encode_headers
-from mainstem.broker.subscriptions import Wish
-from mainstem.broker.topics import DEFAULT_NAMESPACE, NewTopic
+from mainstem.broker.subscriptions.subscriptions import Wish
 from mainstem.storage.contract import Append, Commit
 from mainstem.wire.record_batch import Record, encode_batch
 

@@ -7,6 +7,7 @@ import pytest
 from mainstem.broker.acquisitions import Condition, Reading, Ruled
 from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
+from mainstem.broker.dead_letters.browsing import origin_of, take
 from mainstem.broker.errors import (
     AcquisitionReleased,
     GroupNotEmpty,
@@ -16,9 +17,8 @@ from mainstem.broker.errors import (
     UnknownTopic,
     UnsuitableSource,
 )
-from mainstem.broker.letters import origin_of, take
 from mainstem.broker.queues import DeadLetterTarget, Queue
-from mainstem.broker.stages import SinkKey
+from mainstem.broker.staging.stages import SinkKey
 from mainstem.storage.memory.engine import MemoryEngine
 from tests.unit.broker.acquisitions.holding import (
     LEASE_MS,

@@ -8,13 +8,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from mainstem.broker.acquisitions import Acquire, Condition, Reading, Ruled, Source
 from mainstem.broker.broker import Broker
+from mainstem.broker.catalog.topics import DEFAULT_NAMESPACE
 from mainstem.broker.clock import LoopClock
+from mainstem.broker.dead_letters.browsing import take
 from mainstem.broker.errors import AcquisitionReleased, UnknownAcquisition
-from mainstem.broker.letters import take
 from mainstem.broker.queues import Message
-from mainstem.broker.stages import SinkKey
-from mainstem.broker.topics import DEFAULT_NAMESPACE
-from mainstem.storage.async_runtime import AsyncRuntime
+from mainstem.broker.staging.stages import SinkKey
+from mainstem.storage.local.runtime import local_runtime
 from mainstem.storage.memory.engine import MemoryEngine
 from tests.unit.broker.acquisitions.holding import produce, queue, topic
 from tests.unit.broker.staging import QUERY, Task, values_in
@@ -71,7 +71,7 @@ class AcquisitionMachine(RuleBasedStateMachine):
         return self.loop.run_until_complete(asyncio.wait_for(work, PATIENCE_S))
 
     async def open(self) -> None:
-        self.runtime = AsyncRuntime(self.loop)
+        self.runtime = local_runtime(self.loop)
         self.engine = MemoryEngine(self.runtime)
         self.clock = Clock()
         self.broker = await Broker.open(self.engine, self.clock)

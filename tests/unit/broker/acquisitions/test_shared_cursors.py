@@ -6,10 +6,10 @@ import pytest
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
-from mainstem.broker.dead_letters import DeadLetters
+from mainstem.broker.dead_letters.dead_letters import DeadLetters
 from mainstem.broker.errors import UnknownGroup, UnsuitableSource
-from mainstem.broker.subscriptions import Ruling, Verdict
-from mainstem.coordination.group_offsets import CommittedOffset, TopicPlace
+from mainstem.broker.subscriptions.subscriptions import Ruling, Verdict
+from mainstem.coordination.groups.group_offsets import CommittedOffset, TopicPlace
 from mainstem.model.errors import StorageFull
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Append, Commit, CommitResult

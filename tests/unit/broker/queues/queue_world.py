@@ -14,7 +14,7 @@ from mainstem.model.errors import StorageFull
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Edge
 from mainstem.storage.local.engine import LocalEngine
-from mainstem.storage.local.merge import run_merge_job
+from mainstem.storage.local.merge.merge import run_merge_job
 from mainstem.storage.local.settings import EngineSettings
 from mainstem.testing.clock import SimulatedClock
 from mainstem.testing.disk import SimulatedDisk

@@ -1,8 +1,8 @@
 """Queues on topics that others trim and extend."""
 
-from mainstem.broker.letters import Where
+from mainstem.broker.catalog.topics import NewTopic
+from mainstem.broker.dead_letters.browsing import Where
 from mainstem.broker.queues import Queue, QueueProperties
-from mainstem.broker.topics import NewTopic
 from mainstem.storage.contract import TrimLog
 from tests.unit.broker.queues.queue_world import Holder, World
 

@@ -3,13 +3,13 @@
 import pytest
 
 from mainstem.broker.broker import Broker
-from mainstem.broker.letters import Where, take
+from mainstem.broker.catalog.topics import NewTopic
+from mainstem.broker.dead_letters.browsing import Where, take
 from mainstem.broker.queues import Queue, QueueProperties
-from mainstem.broker.topics import NewTopic
-from mainstem.coordination.queue.compressed_batches import decode_compressed
-from mainstem.coordination.queue.stored_messages import decode_messages
 from mainstem.storage.contract import Append, Commit, Committed
 from mainstem.wire.errors import DecompressedTooLarge
+from mainstem.wire.messages.compressed_batches import decode_compressed
+from mainstem.wire.messages.stored_messages import decode_messages
 from mainstem.wire.record_batch import Record, encode_batch
 from mainstem.wire.record_batch.survey import APART, AT_ONCE
 from tests.unit.broker.brokers import with_broker

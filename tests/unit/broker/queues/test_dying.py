@@ -14,10 +14,10 @@ from mainstem.broker.queues import (
     decode_origin,
     encode_headers,
 )
-from mainstem.broker.queues.dead_lettering import ORIGIN_HEADER
 from mainstem.broker.queues.queue import EXPIRED_AT_ONCE
+from mainstem.broker.queues.settling.dead_lettering import ORIGIN_HEADER
 from mainstem.broker.routes import Destination, DestinationKind
-from mainstem.coordination.retry_policy import RetryPolicy
+from mainstem.coordination.subscriptions.retry_policy import RetryPolicy
 from tests.unit.broker.queues.queue_world import NO_HEADERS, Holder, World
 
 TO_DEAD = DeadLetterTarget("", "dead")

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from mainstem.broker.queues import Queue, QueueProperties
-from mainstem.broker.queues import outbox as outboxes
-from mainstem.broker.queues.outbox import HOLD
+from mainstem.broker.queues.publishing import outbox as outboxes
+from mainstem.broker.queues.publishing.outbox import HOLD
 from mainstem.storage.contract import Commit
 from tests.unit.broker.queues.queue_world import NO_HEADERS, Holder, World
 

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
+from mainstem.broker.catalog.topics import NewTopic
 from mainstem.broker.errors import PropertiesDiffer, QueueInUse, QueueLocked, QueueNotEmpty, UnknownTopic
 from mainstem.broker.queues import Put, Queue, QueueProperties, StreamStart, queue_name_of, topic_name_of
 from mainstem.broker.routes import Destination, DestinationKind
-from mainstem.broker.topics import NewTopic
-from mainstem.coordination.partitioning import partition_of
+from mainstem.coordination.catalog.partitioning import partition_of
 from mainstem.model.errors import CommitTooLarge, OffsetOutOfRange
 from mainstem.storage.contract import Append, Budget, Commit, Mutation
 from mainstem.wire.record_batch import Record, encode_batch, encode_marker

@@ -19,10 +19,10 @@ from hypothesis.stateful import (
 )
 
 from mainstem.broker.queues import DeadLetterTarget, Message, QueueProperties, Queues, encode_headers, reading
-from mainstem.broker.queues import outbox as outboxes
 from mainstem.broker.queues import queue as queues
-from mainstem.coordination.cursor import Cursor
-from mainstem.coordination.queue.lane import Lane
+from mainstem.broker.queues.publishing import outbox as outboxes
+from mainstem.coordination.queues.lane import Lane
+from mainstem.coordination.subscriptions.cursor import Cursor
 from tests.unit.broker.queues.queue_world import Holder, World
 
 Possible = set[tuple[bool, int]]

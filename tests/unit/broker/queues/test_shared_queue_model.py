@@ -13,9 +13,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from mainstem.broker.catalog.topics import NewTopic
 from mainstem.broker.queues import DeadLetterTarget, Message, Queue, QueueProperties, encode_headers
-from mainstem.broker.topics import NewTopic
-from mainstem.coordination.retry_policy import RetryPolicy
+from mainstem.coordination.subscriptions.retry_policy import RetryPolicy
 from mainstem.model.errors import StorageFull
 from mainstem.storage.contract import TrimLog
 from tests.unit.broker.queues.queue_world import Holder, World

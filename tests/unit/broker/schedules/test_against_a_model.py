@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from mainstem.broker.schedules import Search
 from mainstem.broker.schedules.window import Window
-from mainstem.coordination.schedule import DAY_MS
-from mainstem.coordination.schedule_errors import NotScheduled
-from mainstem.storage.async_runtime import AsyncRuntime
+from mainstem.coordination.schedules.errors import NotScheduled
+from mainstem.coordination.schedules.schedule import DAY_MS
+from mainstem.storage.local.runtime import local_runtime
 from mainstem.storage.memory.engine import MemoryEngine
 from tests.unit.broker.schedules.waiting import Bench
 
@@ -98,7 +98,7 @@ class Model:
 @settings(max_examples=200, deadline=None)
 def test_any_history(operations: list[tuple[str, object]], small: bool) -> None:
     async def main() -> None:
-        runtime = AsyncRuntime(asyncio.get_running_loop())
+        runtime = local_runtime(asyncio.get_running_loop())
         try:
             window = Window(bytes_max=1_000) if small else None
             model = Model(Bench(MemoryEngine(runtime), window=window))
@@ -117,7 +117,7 @@ def test_any_history(operations: list[tuple[str, object]], small: bool) -> None:
 
 def test_what_is_gone_is_not_found() -> None:
     async def main() -> None:
-        runtime = AsyncRuntime(asyncio.get_running_loop())
+        runtime = local_runtime(asyncio.get_running_loop())
         try:
             bench = Bench(MemoryEngine(runtime))
             record_id = await bench.put(b"v", 10)

@@ -6,8 +6,8 @@ import pytest
 
 from mainstem.broker.schedules import Target
 from mainstem.broker.schedules.window import Window
-from mainstem.coordination.schedule import DAY_MS, HOUR_MS, MINUTE_MS
-from mainstem.coordination.scheduled_record import encode_letter
+from mainstem.coordination.schedules.schedule import DAY_MS, HOUR_MS, MINUTE_MS
+from mainstem.coordination.schedules.scheduled_record import encode_letter
 from mainstem.model.errors import StorageFull
 from mainstem.storage.memory.engine import MemoryEngine
 from tests.unit.broker.brokers import with_engine

@@ -7,7 +7,7 @@ import pytest
 
 from mainstem.broker.schedules import Letter, Target
 from mainstem.broker.schedules.recurrences import Recurrences
-from mainstem.coordination.schedule_errors import InvalidRecurrence, NotScheduled
+from mainstem.coordination.schedules.errors import InvalidRecurrence, NotScheduled
 from mainstem.model.errors import StorageFull
 from mainstem.storage.memory.engine import MemoryEngine
 from tests.unit.broker.brokers import with_engine

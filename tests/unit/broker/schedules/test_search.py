@@ -3,8 +3,8 @@
 import pytest
 
 from mainstem.broker.schedules import Place, Search, parse_id
-from mainstem.coordination.schedule import DAY_MS, HOUR_MS
-from mainstem.coordination.schedule_errors import DueTimeTooFar, NotScheduled
+from mainstem.coordination.schedules.errors import DueTimeTooFar, NotScheduled
+from mainstem.coordination.schedules.schedule import DAY_MS, HOUR_MS
 from mainstem.model.scheduling import DUE_MS_MAX
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.record_batch import encode_headers

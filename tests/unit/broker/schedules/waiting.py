@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from mainstem.broker.schedules import Letter, Schedules, Target
 from mainstem.broker.schedules.delivery import Again
 from mainstem.broker.schedules.window import Window
-from mainstem.coordination.extra import Extra
+from mainstem.coordination.commit_addition import Extra
 from mainstem.model.errors import MainstemError
 from mainstem.storage.contract import Commit
 from mainstem.storage.memory.engine import MemoryEngine

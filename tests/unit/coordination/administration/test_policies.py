@@ -5,8 +5,8 @@ import pytest
 from mainstem.coordination.administration.entries import Policy
 from mainstem.coordination.administration.errors import InvalidEntry
 from mainstem.coordination.administration.policies import PolicySet, check_policy
-from mainstem.coordination.queue.properties import DeadLetterTarget, QueueProperties
-from mainstem.coordination.queue_rules import rules_of
+from mainstem.coordination.queues.properties import DeadLetterTarget, QueueProperties
+from mainstem.coordination.queues.rules import rules_of
 
 
 def policy(name: str, pattern: str, definition: dict[str, object], **rest: object) -> Policy:

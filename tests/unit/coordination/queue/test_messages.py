@@ -5,19 +5,19 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstem.coordination.cursor import Cursor
-from mainstem.coordination.queue.batch_underway import BatchUnderway, encode_content
-from mainstem.coordination.queue.header_block import (
+from mainstem.coordination.queues.lane import Lane
+from mainstem.coordination.queues.names import queue_name_of, topic_name_of
+from mainstem.coordination.subscriptions.cursor import Cursor
+from mainstem.model.errors import InvalidBatch
+from mainstem.wire.errors import MalformedBytes
+from mainstem.wire.messages.batch_underway import BatchUnderway, encode_content
+from mainstem.wire.messages.header_block import (
     decode_headers,
     encode_headers,
     ttl_of,
 )
-from mainstem.coordination.queue.lane import Lane
-from mainstem.coordination.queue.message import Message
-from mainstem.coordination.queue.names import queue_name_of, topic_name_of
-from mainstem.coordination.queue.stored_messages import _decode, decode_messages
-from mainstem.model.errors import InvalidBatch
-from mainstem.wire.errors import MalformedBytes
+from mainstem.wire.messages.message import Message
+from mainstem.wire.messages.stored_messages import _decode, decode_messages
 from mainstem.wire.record_batch import HEADER_BYTES, Record, check_batch, decode_records, encode_batch
 from mainstem.wire.record_batch.encoding import seal_batch
 from mainstem.wire.record_batch.record import open_batch

@@ -2,8 +2,8 @@
 
 import uuid
 
-from mainstem.coordination.streams.topology import InternalTopic, StreamsTopology, Subtopology
-from mainstem.coordination.topology import TopicShape
+from mainstem.coordination.groups.streams.topology import InternalTopic, StreamsTopology, Subtopology
+from mainstem.coordination.groups.topology import TopicShape
 from tests.unit.coordination.topologies import Topics
 
 

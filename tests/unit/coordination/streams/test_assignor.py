@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstem.coordination.streams.assignor import Candidate, assign_tasks
-from mainstem.coordination.streams.tasks import NO_TASKS, Task, Tasks
+from mainstem.coordination.groups.streams.assignor import Candidate, assign_tasks
+from mainstem.coordination.groups.streams.tasks import NO_TASKS, Task, Tasks
 
 STATEFUL = frozenset({"0", "1"})
 

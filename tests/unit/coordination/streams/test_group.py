@@ -16,10 +16,16 @@ from mainstem.coordination.errors import (
     UnknownMember,
     UnknownTask,
 )
-from mainstem.coordination.heartbeats import JOINS, LEAVES
-from mainstem.coordination.streams.group import StreamsGroup, StreamsState
-from mainstem.coordination.streams.heartbeats import StatusCode, StreamsBeat, StreamsRules, StreamsTold, UserEndpoint
-from mainstem.coordination.streams.tasks import NO_TASKS, Task, Tasks
+from mainstem.coordination.groups.heartbeats import JOINS, LEAVES
+from mainstem.coordination.groups.streams.group import StreamsGroup, StreamsState
+from mainstem.coordination.groups.streams.heartbeats import (
+    StatusCode,
+    StreamsBeat,
+    StreamsRules,
+    StreamsTold,
+    UserEndpoint,
+)
+from mainstem.coordination.groups.streams.tasks import NO_TASKS, Task, Tasks
 from tests.unit.coordination.streams.applications import COUNTING, application, part, topics
 from tests.unit.coordination.topologies import Topics
 

@@ -3,9 +3,9 @@
 import pytest
 
 from mainstem.coordination.errors import InvalidStreamsTopology
-from mainstem.coordination.streams.heartbeats import StatusCode
-from mainstem.coordination.streams.topic_plan import TASKS_MAX, TopicPlan, plan_topics
-from mainstem.coordination.streams.topology import StreamsTopology
+from mainstem.coordination.groups.streams.heartbeats import StatusCode
+from mainstem.coordination.groups.streams.topic_plan import TASKS_MAX, TopicPlan, plan_topics
+from mainstem.coordination.groups.streams.topology import StreamsTopology
 from tests.unit.coordination.streams.applications import COUNTING, application, internal, part, topics
 
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainstem.broker.queues import Message
-from mainstem.protocols.amqp.handlers.delivery_frames import DeliveryFrames, Template
-from mainstem.protocols.amqp.handlers.unacknowledged import Unacknowledged, shares
+from mainstem.protocols.amqp.handlers.deliver.frames import DeliveryFrames, Template
+from mainstem.protocols.amqp.handlers.deliver.unacknowledged import Unacknowledged, shares
 
 HEADERS = (b"\0", b"\1a", b"\2bc")
 KINDS = st.tuples(

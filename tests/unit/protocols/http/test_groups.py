@@ -1,9 +1,9 @@
 """Groups over HTTP: members, offsets and lag."""
 
-from mainstem.broker.directed_groups import Beat
-from mainstem.broker.groups import CommittedOffset, GroupRules, JoinWish, TopicPlace
-from mainstem.broker.streams_groups import StreamsBeat
-from mainstem.broker.subscriptions import Ruling, Verdict, Wish
+from mainstem.broker.groups.directed_groups import Beat
+from mainstem.broker.groups.groups import CommittedOffset, GroupRules, JoinWish, TopicPlace
+from mainstem.broker.groups.streams_groups import StreamsBeat
+from mainstem.broker.subscriptions.subscriptions import Ruling, Verdict, Wish
 from mainstem.wire.kafka.consumer_protocol import encode_assignment
 from tests.unit.coordination.streams.applications import COUNTING
 from tests.unit.protocols.http.http_client import NOW_MS, Client, with_client

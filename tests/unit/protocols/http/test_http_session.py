@@ -6,7 +6,7 @@ import pytest
 
 from mainstem.protocols.http.codec import Request, Response
 from mainstem.protocols.http.errors import UnknownPath
-from mainstem.protocols.http.handlers.operations import OperationsHandlers
+from mainstem.protocols.http.handlers.operation.operations import OperationsHandlers
 from mainstem.protocols.http.handlers.routes import Call, Handler, Route, Routes
 from mainstem.protocols.http.session import HttpSession, HttpSettings, Respond
 from tests.contract.sessions.driver import Driver

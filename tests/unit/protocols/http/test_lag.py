@@ -2,8 +2,8 @@
 
 import pytest
 
-from mainstem.protocols.http.handlers import lag
-from mainstem.protocols.http.handlers.lag import LagMeter
+from mainstem.protocols.http.handlers.groups import lag
+from mainstem.protocols.http.handlers.groups.lag import LagMeter
 from mainstem.wire.compression import GZIP
 from mainstem.wire.record_batch import Record, encode_batch
 from tests.unit.protocols.http.http_client import NOW_MS, Client, with_client

@@ -7,10 +7,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from mainstem.broker.groups import CommittedOffset, TopicPlace
+from mainstem.broker.groups.groups import CommittedOffset, TopicPlace
 from mainstem.protocols.http.codec.exposition import encode_family
-from mainstem.protocols.http.handlers import measurements
-from mainstem.protocols.http.handlers.loop_delay import INTERVAL_S, WINDOW_S, LoopDelay
+from mainstem.protocols.http.handlers.operation import measurements
+from mainstem.protocols.http.handlers.operation.loop_delay import INTERVAL_S, WINDOW_S, LoopDelay
 from mainstem.protocols.http.handlers.pace import SLICE_S, Pace
 from mainstem.testing.clock import SimulatedClock
 from tests.unit.protocols.http.http_client import NOW_MS, Client, with_client

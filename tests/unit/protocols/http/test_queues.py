@@ -6,7 +6,7 @@ from typing import Any
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
-from mainstem.broker.letters import take
+from mainstem.broker.dead_letters.browsing import take
 from mainstem.broker.queues import DeadLetterTarget, Queue, QueueProperties, encode_headers
 from mainstem.coordination.administration.entries import Namespace
 from mainstem.protocols.amqp.adapter import AmqpAdapter

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mainstem.broker.topics import NewTopic
+from mainstem.broker.catalog.topics import NewTopic
 from tests.unit.broker.staging import QUERY, Task, values_in
 from tests.unit.protocols.http.http_client import NOW_MS, Client, Reply, with_client
 

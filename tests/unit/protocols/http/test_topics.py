@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from mainstem.broker.catalog.topics import NewTopic
 from mainstem.broker.errors import TopicError
-from mainstem.broker.topics import NewTopic
 from mainstem.model.errors import Overloaded, StorageFull
 from mainstem.wire.record_batch import encode_marker
 from tests.unit.protocols.http.http_client import NOW_MS, Client, with_client

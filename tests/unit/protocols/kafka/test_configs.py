@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mainstem.broker.broker import Broker
-from mainstem.broker.broker_configs import BROKER_FACTS
+from mainstem.broker.clients.broker_configs import BROKER_FACTS
 from mainstem.broker.clock import LoopClock
 from mainstem.protocols.kafka.adapter import KafkaAdapter
 from mainstem.protocols.kafka.session.settings import KafkaSettings

@@ -8,7 +8,7 @@ import pytest
 
 from mainstem.broker.log import Answer, ReadResult
 from mainstem.protocols.kafka.codec.fetch import FetchRequest, PartitionFetch
-from mainstem.protocols.kafka.handlers.fetch import Fetch, Place
+from mainstem.protocols.kafka.handlers.records.fetch import Fetch, Place
 from mainstem.wire.kafka import ApiKey, ErrorCode
 from mainstem.wire.record_batch import batches_in, decode_records
 from tests.unit.protocols.kafka.client import Client, Connect, batch, with_adapter

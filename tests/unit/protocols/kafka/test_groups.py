@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.catalog.topics import NewTopic
 from mainstem.broker.clock import LoopClock
-from mainstem.broker.groups import CommittedOffset, GroupRules, TopicPlace
-from mainstem.broker.topics import NewTopic
+from mainstem.broker.groups.groups import CommittedOffset, GroupRules, TopicPlace
 from mainstem.protocols.kafka.adapter import KafkaAdapter
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.storage.memory.engine import MemoryEngine

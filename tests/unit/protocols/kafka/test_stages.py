@@ -1,7 +1,7 @@
 """Produce into stages: hidden from every Kafka client, checked as the topic behind would, stored once."""
 
 from mainstem.broker.broker import Broker
-from mainstem.broker.stages import StageKey
+from mainstem.broker.staging.stages import StageKey
 from mainstem.protocols.kafka.adapter import KafkaAdapter
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.wire.compression import Compression

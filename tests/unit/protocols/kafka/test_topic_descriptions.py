@@ -4,8 +4,8 @@ import uuid
 
 import pytest
 
-from mainstem.coordination.catalog import Topic, TopicEntry
-from mainstem.protocols.kafka.handlers.topic_descriptions import RESPONSE, TopicDescriptions, describe_partition
+from mainstem.coordination.catalog.catalog import Topic, TopicEntry
+from mainstem.protocols.kafka.handlers.cluster.topic_descriptions import RESPONSE, TopicDescriptions, describe_partition
 from mainstem.wire.kafka import ApiKey
 from mainstem.wire.kafka.codec import encode_message
 from tests.unit.protocols.kafka.client import Connect, with_adapter

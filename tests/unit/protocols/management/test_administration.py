@@ -11,7 +11,7 @@ from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
 from mainstem.protocols.amqp.adapter import AmqpAdapter
 from mainstem.protocols.amqp.session import AmqpSettings
-from mainstem.storage.async_runtime import AsyncRuntime
+from mainstem.storage.local.runtime import local_runtime
 from mainstem.storage.memory.engine import MemoryEngine
 from tests.unit.broker.brokers import with_engine
 from tests.unit.protocols.amqp.client import Client, Operations
@@ -355,7 +355,7 @@ async def test_a_brokers_definitions_move_over(engine: MemoryEngine) -> None:
     assert exported["users"][0]["password_hash"] == DEFINITIONS["users"][0]["password_hash"]
     assert {row["component"] for row in exported["parameters"]} == {"operator_policy", "shovel", "vhost-limits"}
 
-    runtime = AsyncRuntime(asyncio.get_running_loop())
+    runtime = local_runtime(asyncio.get_running_loop())
     try:
         other = Admin(await Broker.open(MemoryEngine(runtime), LoopClock()))
         await other.post("/definitions", exported, 204)

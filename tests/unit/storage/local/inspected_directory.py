@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from mainstem.storage.async_runtime import AsyncRuntime
 from mainstem.storage.contract import (
     Append,
     Budget,
@@ -21,6 +20,7 @@ from mainstem.storage.contract import (
     Refer,
 )
 from mainstem.storage.local.engine import LocalEngine
+from mainstem.storage.local.runtime import local_runtime
 from mainstem.storage.local.settings import EngineSettings
 from mainstem.wire.compression import ZSTD
 from mainstem.wire.record_batch import Record, decode_records, encode_batch, encode_marker
@@ -107,7 +107,7 @@ class InspectedDirectory:
                 return
 
     async def _build(self) -> None:
-        runtime = AsyncRuntime(asyncio.get_running_loop())
+        runtime = local_runtime(asyncio.get_running_loop())
         try:
             self._engine = LocalEngine.open(disk=UnsyncedDisk(), runtime=runtime, settings=self.settings)
             configs = {

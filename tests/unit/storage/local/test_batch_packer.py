@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstem.storage.local.batch_packer import BatchPacker, OffsetsOverlap, indices_by_log, reaching
+from mainstem.storage.local.merge.batch_packer import BatchPacker, OffsetsOverlap, indices_by_log, reaching
 from mainstem.wire.checksum import crc32c
 
 Batch = tuple[int, int, int, bytes]

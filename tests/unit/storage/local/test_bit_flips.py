@@ -9,7 +9,7 @@ import pytest
 from mainstem.model.errors import CorruptData, DiskError, UnsupportedFormat
 from mainstem.storage.contract import Budget
 from mainstem.storage.local.frame import FRAME_BYTES, KIND_NAMES, SECTOR_BYTES
-from mainstem.storage.local.group import StoredGroup
+from mainstem.storage.local.wal.stored_group import StoredGroup
 from mainstem.testing.disk import SimulatedDisk
 from tests.simulation.node import Node, groups_in
 

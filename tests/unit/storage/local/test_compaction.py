@@ -12,8 +12,8 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mainstem.storage.local import compaction
-from mainstem.storage.local.merge_job import CompactionRule, MergeOutcome, RunOutput
+from mainstem.storage.local.merge import compaction
+from mainstem.storage.local.merge.job import CompactionRule, MergeOutcome, RunOutput
 from mainstem.wire.compression import Compression
 from mainstem.wire.record_batch import Record, check_stored_batch, decode_records, encode_batch, read_header
 from tests.unit.storage.local.wal_builder import Workspace

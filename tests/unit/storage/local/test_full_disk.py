@@ -6,7 +6,6 @@ from random import Random
 import pytest
 
 from mainstem.model.errors import StorageFull
-from mainstem.storage.async_runtime import AsyncRuntime
 from mainstem.storage.contract import (
     Append,
     Budget,
@@ -20,6 +19,7 @@ from mainstem.storage.contract import (
     Mutation,
 )
 from mainstem.storage.local.engine import LocalEngine
+from mainstem.storage.local.runtime import local_runtime
 from mainstem.storage.local.settings import EngineSettings
 from mainstem.testing.disk import SimulatedDisk
 from mainstem.wire.record_batch import encode_batch, encode_marker
@@ -34,7 +34,7 @@ RETAINED = LogConfig(retention_ms=1 << 50)
 
 def test_appends_are_refused_before_the_disk_is_full_to_the_last_byte() -> None:
     async def main() -> None:
-        runtime = AsyncRuntime(asyncio.get_running_loop())
+        runtime = local_runtime(asyncio.get_running_loop())
         disk = SimulatedDisk()
         disk.capacity = 24 * FILE_BYTES
         settings = EngineSettings(data_directory="/data", wal_file_bytes=FILE_BYTES, disk_reserve_bytes=0)

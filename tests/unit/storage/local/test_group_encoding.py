@@ -9,21 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainstem.storage.contract import LogConfig
-from mainstem.storage.entries import StateItem
-from mainstem.storage.local import group_encoding
 from mainstem.storage.local.frame import COMMIT, DATA, FRAME_BYTES, FRAME_MAGIC, SECTOR_BYTES, encode_frame
-from mainstem.storage.local.group import decode_group
-from mainstem.storage.local.group_encoding import encode_group
-from mainstem.storage.log_state import LogState
-from mainstem.storage.pending_group import PendingGroup
+from mainstem.storage.local.wal import group_encoding
+from mainstem.storage.local.wal.group_encoding import encode_group
+from mainstem.storage.local.wal.stored_group import decode_group
+from mainstem.storage.sequencer.commit_group import CommitGroup
+from mainstem.storage.sequencer.entries import StateItem
+from mainstem.storage.sequencer.log_state import LogState
 from mainstem.wire.record_batch import CRC_FROM, encode_batch, place_batch, read_header
 
 NUMBERS = st.integers(0, 2**63 - 1)
 SIZES = st.lists(st.integers(0, 300), max_size=5)
 
 
-def group_of(sizes: list[int], refs: int = 0, state: list[StateItem] | None = None) -> PendingGroup:
-    group = PendingGroup()
+def group_of(sizes: list[int], refs: int = 0, state: list[StateItem] | None = None) -> CommitGroup:
+    group = CommitGroup()
     log_state = LogState(7, LogConfig(), 0, 0)
     for index, size in enumerate(sizes):
         batch = encode_batch([(0, 1_000 + index, None, b"v" * size, ())])
@@ -79,7 +79,7 @@ def test_small_batches_are_joined_and_large_ones_are_not_copied() -> None:
 
 
 def test_an_empty_group_is_a_commit_frame_alone() -> None:
-    parts, size, data_offset = encode_group(PendingGroup(), 3, 9, 8, 1)
+    parts, size, data_offset = encode_group(CommitGroup(), 3, 9, 8, 1)
     assert (size, data_offset) == (SECTOR_BYTES, 0)
     assert parts[0][2] == COMMIT
     assert len(parts[0]) == FRAME_BYTES + 16

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from mainstem.model.errors import CorruptData
-from mainstem.storage.disk import LocalFile
-from mainstem.storage.local.group import decode_group
-from mainstem.storage.local.group_heads import BATCH_BYTES_MIN
-from mainstem.storage.local.merge_job import WalInput
-from mainstem.storage.local.run_blocks import bad_block
-from mainstem.storage.local.sealed_file import Producers, SealedFile, read_sealed_file, read_sealed_heads
-from mainstem.storage.local.wal_merge import LARGE_BATCH_BYTES
-from mainstem.storage.producers import encode_producer
+from mainstem.storage.local.merge.job import WalInput
+from mainstem.storage.local.merge.sealed_file import Producers, SealedFile, read_sealed_file, read_sealed_heads
+from mainstem.storage.local.merge.wal_merge import LARGE_BATCH_BYTES
+from mainstem.storage.local.runs.run_blocks import bad_block
+from mainstem.storage.local.wal.group_heads import BATCH_BYTES_MIN
+from mainstem.storage.local.wal.stored_group import decode_group
+from mainstem.storage.runtime.disk import LocalFile
+from mainstem.storage.sequencer.producers import encode_producer
 from mainstem.wire.checksum import crc32c
 from tests.unit.storage.local.wal_builder import Workspace, plain_batch
 

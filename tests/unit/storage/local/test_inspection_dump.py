@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from mainstem.storage.disk import LocalDisk
 from mainstem.storage.local.directories import Directories
-from mainstem.storage.local.inspection.dump import dump_directory, dump_files
-from mainstem.storage.local.inspection.printable import Cut, Hex, show_bytes, write_bytes, write_time
-from mainstem.storage.local.inspection.row_lines import RowLines
-from mainstem.storage.local.inspection.rows import AnyRow, BatchRow, FileRow, RecordRow, StateRow, TroubleRow
-from mainstem.storage.local.inspection.selection import Selection
+from mainstem.storage.local.inspection.dump.dump import dump_directory, dump_files
+from mainstem.storage.local.inspection.dump.printable import Cut, Hex, show_bytes, write_bytes, write_time
+from mainstem.storage.local.inspection.dump.row_lines import RowLines
+from mainstem.storage.local.inspection.dump.rows import AnyRow, BatchRow, FileRow, RecordRow, StateRow, TroubleRow
+from mainstem.storage.local.inspection.dump.selection import Selection
 from mainstem.storage.local.inspection.survey import Survey
+from mainstem.storage.runtime.disk import LocalDisk
 from tests.unit.storage.local.inspected_directory import (
     COMPACTED,
     DELETED,

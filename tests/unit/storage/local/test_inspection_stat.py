@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mainstem.storage.disk import LocalDisk
 from mainstem.storage.local.directories import Directories
 from mainstem.storage.local.inspection.statistics import Statistics, measure
 from mainstem.storage.local.inspection.statistics_lines import statistics_lines
+from mainstem.storage.runtime.disk import LocalDisk
 from tests.unit.storage.local.inspected_directory import COMPACTED, DELETED, INDEXED, LARGE, InspectedDirectory
 
 

@@ -12,17 +12,17 @@ import pytest
 from crc32c import crc32c
 
 from mainstem.model.errors import CorruptData
-from mainstem.storage.disk import DiskFile, LocalDisk
 from mainstem.storage.local.directories import Directories, DirectoryLock
 from mainstem.storage.local.frame import FILE_MAGIC, SECTOR_BYTES, FileHeader, decode_file_header, encode_file_header
-from mainstem.storage.local.inspection.checked import Checked
 from mainstem.storage.local.inspection.finding import Finding
 from mainstem.storage.local.inspection.presence import broker_process
 from mainstem.storage.local.inspection.survey import LiveRun, Survey
-from mainstem.storage.local.inspection.verification import verify
+from mainstem.storage.local.inspection.verify.checked import Checked
+from mainstem.storage.local.inspection.verify.verification import verify
 from mainstem.storage.local.inspection.wal_scan import WalScan
 from mainstem.storage.local.recovery import Recovery
-from mainstem.storage.local.run_file import TRAILER_BYTES, RunIndex
+from mainstem.storage.local.runs.run_file import TRAILER_BYTES, RunIndex
+from mainstem.storage.runtime.disk import DiskFile, LocalDisk
 from mainstem.testing.disk import SimulatedDisk
 from tests.simulation.node import Node, groups_in
 from tests.unit.storage.local.inspected_directory import FAN_OUT, LARGE, InspectedDirectory

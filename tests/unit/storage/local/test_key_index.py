@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainstem.model.errors import CorruptData
-from mainstem.storage.local import key_index
-from mainstem.storage.local.key_index import (
+from mainstem.storage.local.runs import key_index
+from mainstem.storage.local.runs.key_index import (
     PAGE_BYTES,
     KeyTableBuilder,
     encode_key_table,

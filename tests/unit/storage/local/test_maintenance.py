@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from mainstem.storage.contract import Budget, LogConfig
-from mainstem.storage.local import maintenance
 from mainstem.storage.local.engine import LocalEngine
-from mainstem.storage.local.merges import Merges
-from mainstem.storage.steps import Steps, turn
+from mainstem.storage.local.upkeep import maintenance
+from mainstem.storage.local.upkeep.merges import Merges
+from mainstem.storage.runtime.steps import Steps, turn
 from tests.simulation.node import Node
 
 TURNS = 50

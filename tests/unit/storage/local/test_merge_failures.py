@@ -9,14 +9,14 @@ from random import Random
 import pytest
 
 from mainstem.model.errors import CorruptData
-from mainstem.storage.disk import Disk
 from mainstem.storage.local.frame import SECTOR_BYTES
-from mainstem.storage.local.group import decode_group
-from mainstem.storage.local.merge import run_merge_job
-from mainstem.storage.local.merge_job import MergeJob, MergeOutcome, StateJob, decode_outcome, encode_job
-from mainstem.storage.local.run_file import RunIndex
-from mainstem.storage.local.state_run import is_complete
-from mainstem.storage.local.wal_merge import LARGE_BATCH_BYTES
+from mainstem.storage.local.merge.job import MergeJob, MergeOutcome, StateJob, decode_outcome, encode_job
+from mainstem.storage.local.merge.merge import run_merge_job
+from mainstem.storage.local.merge.wal_merge import LARGE_BATCH_BYTES
+from mainstem.storage.local.runs.run_file import RunIndex
+from mainstem.storage.local.runs.state_run import is_complete
+from mainstem.storage.local.wal.stored_group import decode_group
+from mainstem.storage.runtime.disk import Disk
 from mainstem.testing.disk import Interrupted, SimulatedDisk
 from tests.unit.storage.local.wal_builder import Workspace, plain_batch
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from mainstem.storage.local.merge_job import StateJob, decode_outcome, encode_job
-from mainstem.storage.local.merge_process import MergeProcess, read_message, serve
+from mainstem.storage.local.merge.job import StateJob, decode_outcome, encode_job
+from mainstem.storage.local.merge.process import MergeProcess, read_message, serve
 from tests.unit.storage.local.wal_builder import Workspace, plain_batch
 
 pytestmark = pytest.mark.slow
@@ -128,7 +128,7 @@ def test_ends_when_its_input_closes_even_in_a_job() -> None:
         [
             sys.executable,
             "-c",
-            "import time\nfrom mainstem.storage.local import merge_process as m\n"
+            "import time\nfrom mainstem.storage.local.merge import process as m\n"
             "m.run_merge_job = lambda disk, job: time.sleep(60)\nm.main()",
         ],
         stdin=subprocess.PIPE,
@@ -149,7 +149,7 @@ def test_ends_with_its_parent(space: Workspace) -> None:
         [
             sys.executable,
             "-c",
-            "import sys, time\nfrom mainstem.storage.local.merge_process import MergeProcess\n"
+            "import sys, time\nfrom mainstem.storage.local.merge.process import MergeProcess\n"
             "process = MergeProcess(); process.run(bytes.fromhex(sys.argv[1])); print(process.pid, flush=True)\ntime.sleep(60)",
             encode_job(space.wal_job()).hex(),
         ],
@@ -174,7 +174,7 @@ def test_messages() -> None:
 
 
 def test_nothing_else_reaches_standard_output(space: Workspace) -> None:
-    code = "from mainstem.storage.local import merge_process as m\nold = m.run_merge_job\n"
+    code = "from mainstem.storage.local.merge import process as m\nold = m.run_merge_job\n"
     code += "m.run_merge_job = lambda disk, job: (print('noise', flush=True), old(disk, job))[1]\nm.main()"
     process = MergeProcess([sys.executable, "-c", code])
     try:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mainstem.storage.engine_scopes import ABORTED, LOGS, PRODUCERS, TRANSACTIONS, log_key, pair_key
-from mainstem.storage.local.merge import run_merge_job
-from mainstem.storage.local.merge_job import StateJob, decode_outcome, encode_job
-from mainstem.storage.local.state_run import read_state_run, write_state_run
-from mainstem.storage.producers import Producer, decode_producer, encode_producer
+from mainstem.storage.local.merge.job import StateJob, decode_outcome, encode_job
+from mainstem.storage.local.merge.merge import run_merge_job
+from mainstem.storage.local.runs.state_run import read_state_run, write_state_run
+from mainstem.storage.sequencer.engine_scopes import ABORTED, LOGS, PRODUCERS, TRANSACTIONS, log_key, pair_key
+from mainstem.storage.sequencer.producers import Producer, decode_producer, encode_producer
 from mainstem.testing.disk import SimulatedDisk
 from mainstem.wire.record_batch import encode_batch
 from tests.unit.storage.local.wal_builder import Workspace

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mainstem.storage.local import run_series, wal_merge
-from mainstem.storage.local.key_index import key_hash
-from mainstem.storage.local.wal_merge import LARGE_BATCH_BYTES
+from mainstem.storage.local.merge import run_series, wal_merge
+from mainstem.storage.local.merge.wal_merge import LARGE_BATCH_BYTES
+from mainstem.storage.local.runs.key_index import key_hash
 from mainstem.wire.record_batch import decode_keys, read_header
 from tests.unit.storage.local.wal_builder import Workspace, plain_batch
 

@@ -4,7 +4,7 @@ import ctypes
 
 import pytest
 
-from mainstem.storage.local.read_buffers import AWAY, BUFFER_BYTES, BUFFERS_MAX, POOLED_BYTES_MIN, STEP, ReadBuffers
+from mainstem.storage.local.read.buffers import AWAY, BUFFER_BYTES, BUFFERS_MAX, POOLED_BYTES_MIN, STEP, ReadBuffers
 
 
 def test_a_small_read_holds_no_large_buffer() -> None:

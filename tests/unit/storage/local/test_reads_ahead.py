@@ -11,7 +11,7 @@ import pytest
 from mainstem.model.errors import OffsetOutOfRange
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Budget, Edge, ReadHint, ReadResult
-from mainstem.storage.local.reads_ahead import READS_AHEAD, READS_AHEAD_MAX, Reading, ReadsAhead
+from mainstem.storage.local.read.reads_ahead import READS_AHEAD, READS_AHEAD_MAX, Reading, ReadsAhead
 from mainstem.wire.record_batch import batches_in, decode_records
 from tests.simulation.node import Node
 

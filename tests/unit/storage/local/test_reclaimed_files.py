@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mainstem.storage.contract import Budget, DeleteLog
-from mainstem.storage.local.wal_merge import LARGE_BATCH_BYTES
+from mainstem.storage.local.merge.wal_merge import LARGE_BATCH_BYTES
 from tests.simulation.node import Node, make_batch
 
 FILE_BYTES = 256 * 1024

@@ -11,8 +11,8 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstem.storage.disk import LocalDisk
-from mainstem.storage.local.run_blocks import bad_block, neighbours_end, place_batches, read_blocks
+from mainstem.storage.local.runs.run_blocks import bad_block, neighbours_end, place_batches, read_blocks
+from mainstem.storage.runtime.disk import LocalDisk
 from mainstem.wire.record_batch import batches_in, encode_batch, read_header
 
 # Runs of equal sizes are what the compiled check takes three at a time.

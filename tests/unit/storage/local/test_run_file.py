@@ -9,8 +9,8 @@ from crc32c import crc32c
 
 from mainstem.model.errors import CorruptData, UnsupportedFormat
 from mainstem.storage.local.frame import SECTOR_BYTES
-from mainstem.storage.local.key_index import KeyTableBuilder, key_hash
-from mainstem.storage.local.run_file import (
+from mainstem.storage.local.runs.key_index import KeyTableBuilder, key_hash
+from mainstem.storage.local.runs.run_file import (
     TRAILER_BYTES,
     RunFacts,
     RunIndex,
@@ -18,7 +18,7 @@ from mainstem.storage.local.run_file import (
     encode_run_header,
     encode_trailer,
 )
-from mainstem.storage.local.run_writer import RunWriter
+from mainstem.storage.local.runs.run_writer import RunWriter
 from mainstem.testing.disk import SimulatedDisk
 
 FACTS = RunFacts(42, 3, 2, 1234)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mainstem.storage.local.key_index import key_hash
-from mainstem.storage.local.merge_job import CompactionRule, RunOutput
-from mainstem.storage.local.needed_blocks import NeededBlocks, stored_bytes
-from mainstem.storage.local.shared_entries import SHARED_BYTES_MIN
+from mainstem.storage.local.merge.job import CompactionRule, RunOutput
+from mainstem.storage.local.runs.key_index import key_hash
+from mainstem.storage.local.runs.needed_blocks import NeededBlocks, stored_bytes
+from mainstem.storage.local.runs.shared_entries import SHARED_BYTES_MIN
 from mainstem.wire.record_batch import read_header
 from tests.unit.storage.local.wal_builder import Workspace, plain_batch
 

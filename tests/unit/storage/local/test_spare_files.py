@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mainstem.storage.local.wal_writer import LARGE_GROUPS_MAX
+from mainstem.storage.local.wal.writer import LARGE_GROUPS_MAX
 from mainstem.testing.disk import SimulatedFile
 from tests.simulation.node import Node
 

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainstem.model.errors import CorruptData
-from mainstem.storage.entries import StateItem
-from mainstem.storage.local import state_run
-from mainstem.storage.local.state_run import is_complete, read_state_run, write_state_run
+from mainstem.storage.local.runs import state_run
+from mainstem.storage.local.runs.state_run import is_complete, read_state_run, write_state_run
+from mainstem.storage.sequencer.entries import StateItem
 from mainstem.testing.disk import SimulatedDisk
 
 

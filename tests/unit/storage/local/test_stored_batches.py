@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstem.storage.local.stored_batches import ANY_BASE, bad_batch
+from mainstem.storage.local.wal.stored_batches import ANY_BASE, bad_batch
 from mainstem.wire.record_batch import encode_batch, place_batch
 
 

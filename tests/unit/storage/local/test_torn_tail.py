@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from mainstem.storage.local.group import StoredGroup
+from mainstem.storage.local.wal.stored_group import StoredGroup
 from mainstem.testing.disk import SimulatedDisk
 from tests.simulation.node import Node, groups_in, kinds
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from crc32c import crc32c
 
 from mainstem.storage.contract import Buffer
-from mainstem.storage.disk import LocalDisk, LocalFile
-from mainstem.storage.entries import FLAG_CONTROL, FLAG_PRODUCER, FLAG_TRANSACTIONAL, StateItem
 from mainstem.storage.local.frame import (
     DATA,
     REF,
@@ -26,8 +24,7 @@ from mainstem.storage.local.frame import (
     encode_state_head,
     pad_to_sector,
 )
-from mainstem.storage.local.merge import run_merge_job
-from mainstem.storage.local.merge_job import (
+from mainstem.storage.local.merge.job import (
     MergeJob,
     MergeOutcome,
     RunInput,
@@ -37,8 +34,11 @@ from mainstem.storage.local.merge_job import (
     decode_outcome,
     encode_job,
 )
-from mainstem.storage.local.run_blocks import place_batches
-from mainstem.storage.local.run_file import RunIndex
+from mainstem.storage.local.merge.merge import run_merge_job
+from mainstem.storage.local.runs.run_blocks import place_batches
+from mainstem.storage.local.runs.run_file import RunIndex
+from mainstem.storage.runtime.disk import LocalDisk, LocalFile
+from mainstem.storage.sequencer.entries import FLAG_CONTROL, FLAG_PRODUCER, FLAG_TRANSACTIONAL, StateItem
 from mainstem.wire.record_batch import batches_in, encode_batch, encode_marker, place_batch, read_header
 
 NODE = bytes(range(16))

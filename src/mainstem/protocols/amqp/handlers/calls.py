@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mainstem.model.errors import MainstemError, StorageFull
 from mainstem.protocols.amqp.codec.methods import BY_NAME, Method
 from mainstem.protocols.amqp.errors import AmqpError, ConnectionError_, fail
-from mainstem.protocols.amqp.handlers import basic, exchanges, queues, transactions
+from mainstem.protocols.amqp.handlers.methods import basic, exchanges, queues
+from mainstem.protocols.amqp.handlers.publish import transactions
 
 if TYPE_CHECKING:
     from mainstem.protocols.amqp.handlers.channel import Channel

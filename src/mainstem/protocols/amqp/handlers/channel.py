@@ -10,15 +10,15 @@ from mainstem.protocols.amqp.codec.framing import METHOD, encode_content, encode
 from mainstem.protocols.amqp.codec.methods import Method, encode_method
 from mainstem.protocols.amqp.errors import AmqpError, ChannelError
 from mainstem.protocols.amqp.handlers.calls import call, id_of
-from mainstem.protocols.amqp.handlers.delivery_times import DeliveryTimes, timed_out
-from mainstem.protocols.amqp.handlers.plans import Plan
-from mainstem.protocols.amqp.handlers.publishing import Publisher
-from mainstem.protocols.amqp.handlers.shared_prefetch import SharedPrefetch
-from mainstem.protocols.amqp.handlers.unacknowledged import Unacknowledged, shares
+from mainstem.protocols.amqp.handlers.deliver.shared_prefetch import SharedPrefetch
+from mainstem.protocols.amqp.handlers.deliver.times import DeliveryTimes, timed_out
+from mainstem.protocols.amqp.handlers.deliver.unacknowledged import Unacknowledged, shares
+from mainstem.protocols.amqp.handlers.publish.plans import Plan
+from mainstem.protocols.amqp.handlers.publish.publishing import Publisher
 
 if TYPE_CHECKING:
     from mainstem.protocols.amqp.handlers.connection import Connection
-    from mainstem.protocols.amqp.handlers.consumers import ChannelConsumer
+    from mainstem.protocols.amqp.handlers.deliver.consumers import ChannelConsumer
 
 Verdict: TypeAlias = tuple[str, list[int], list[Message]]
 """What is to be done with deliveries, and their tags."""

@@ -14,14 +14,14 @@ from mainstem.protocols.amqp.codec.field_table import Table
 from mainstem.protocols.amqp.errors import INTERNAL_ERROR, RESOURCE_ERROR, ConnectionError_, not_allowed
 from mainstem.protocols.amqp.handlers.channel import Channel
 from mainstem.protocols.amqp.handlers.limits import check_channels, check_connections
-from mainstem.protocols.amqp.handlers.plans import Planner
+from mainstem.protocols.amqp.handlers.publish.plans import Planner
 from mainstem.protocols.amqp.mapping.words import namespace_of
 from mainstem.protocols.amqp.session import AmqpSession
 
 if TYPE_CHECKING:
-    from mainstem.protocols.amqp.handlers.consumers import ChannelConsumer
+    from mainstem.protocols.amqp.handlers.deliver.consumers import ChannelConsumer
     from mainstem.protocols.amqp.handlers.node import Node
-    from mainstem.protocols.amqp.handlers.publishing import Publisher
+    from mainstem.protocols.amqp.handlers.publish.publishing import Publisher
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from mainstem.protocols.amqp.codec.properties import (
     encode_properties,
 )
 from mainstem.protocols.amqp.errors import AmqpError, ConnectionError_
-from mainstem.protocols.amqp.handlers.plans import expiration_ms
+from mainstem.protocols.amqp.handlers.publish.plans import expiration_ms
 from mainstem.protocols.amqp.mapping.arguments import check_equivalent, declared_arguments, queue_properties
 from mainstem.protocols.amqp.mapping.envelope import KEY_HEADER, further_keys, seal
 from mainstem.protocols.amqp.mapping.values import plain_table, readable, table_of

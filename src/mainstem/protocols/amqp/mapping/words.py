@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mainstem.broker.topics import DEFAULT_NAMESPACE
+from mainstem.broker.catalog.topics import DEFAULT_NAMESPACE
 from mainstem.protocols.amqp.codec.field_table import Field
 
 DEFAULT_HOST = "/"

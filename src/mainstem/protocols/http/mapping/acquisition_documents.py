@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from mainstem.broker.acquisitions import Acquire, Acquisition, Ruled, Source
-from mainstem.broker.topics import DEFAULT_NAMESPACE, Topics
+from mainstem.broker.catalog.topics import DEFAULT_NAMESPACE, Topics
 from mainstem.protocols.http.errors import InvalidContent
 from mainstem.protocols.http.mapping.documents import PAGE_ITEMS_DEFAULT, Limit
 

@@ -8,10 +8,10 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from mainstem.broker.broker import Broker
-from mainstem.broker.directed_groups import DirectedGroup
-from mainstem.broker.groups import Group, TopicPlace
-from mainstem.broker.share_groups import ShareGroup
-from mainstem.broker.streams_groups import StreamsGroup
+from mainstem.broker.groups.directed_groups import DirectedGroup
+from mainstem.broker.groups.groups import Group, TopicPlace
+from mainstem.broker.groups.share_groups import ShareGroup
+from mainstem.broker.groups.streams_groups import StreamsGroup
 from mainstem.model.errors import PeerError
 from mainstem.protocols.http.mapping.documents import PAGE_ITEMS_MAX, Limit
 from mainstem.wire.kafka.consumer_protocol import PROTOCOL_TYPE, decode_assignment

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from mainstem.broker.pipelines import Assignment, Condition, Pipelines, SinkReport, Wanted, WorkerReport
+from mainstem.broker.pipelines.pipelines import Assignment, Condition, Pipelines, SinkReport, Wanted, WorkerReport
 from mainstem.protocols.http.mapping.documents import PAGE_ITEMS_DEFAULT, After, Limit
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]

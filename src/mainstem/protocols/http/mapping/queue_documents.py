@@ -6,10 +6,10 @@ from typing import Annotated
 
 import msgspec
 
-from mainstem.broker.letters import Found, Where, origin_of, redriven_count
+from mainstem.broker.catalog.topics import DEFAULT_NAMESPACE
+from mainstem.broker.dead_letters.browsing import Found, Where, origin_of, redriven_count
+from mainstem.broker.dead_letters.redrives import Redrive
 from mainstem.broker.queues import Origin, Queue, deaths_of
-from mainstem.broker.redrives import Redrive
-from mainstem.broker.topics import DEFAULT_NAMESPACE
 from mainstem.protocols.http.errors import InvalidParameter
 from mainstem.protocols.http.mapping.contents import Content, decode_content, decode_header_block
 from mainstem.protocols.http.mapping.documents import PAGE_ITEMS_DEFAULT, After, Limit

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import msgspec
 
+from mainstem.broker.catalog.topics import DEFAULT_NAMESPACE
 from mainstem.broker.schedules import DUE_MS_MAX, Letter, Pending, Place, Recurrence, Search, Target, parse_id
-from mainstem.broker.topics import DEFAULT_NAMESPACE
 from mainstem.protocols.http.errors import InvalidContent, InvalidParameter, NotScheduled
 from mainstem.protocols.http.mapping.contents import (
     Content,

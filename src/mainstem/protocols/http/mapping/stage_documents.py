@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from mainstem.broker.stages import SinkKey, StageKey
+from mainstem.broker.staging.stages import SinkKey, StageKey
 from mainstem.protocols.http.mapping.acquisition_documents import VerdictWish
 
 Name = Annotated[str, msgspec.Meta(max_length=255)]

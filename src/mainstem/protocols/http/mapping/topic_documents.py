@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from mainstem.broker.catalog.topics import OPTIONS, Topic, check_topic_option
 from mainstem.broker.errors import InvalidTopicConfig
-from mainstem.broker.topics import OPTIONS, Topic, check_topic_option
 from mainstem.protocols.http.errors import InvalidConfig, InvalidContent, escape_pointer
 from mainstem.protocols.http.mapping.documents import PAGE_ITEMS_MAX, Limit
 

@@ -1,6 +1,6 @@
 # C types for produce.py.
 cimport cython
-from mainstem.protocols.kafka.codec.cursor cimport bytes_at, count_at, skip_tags, text_at
+from mainstem.protocols.kafka.codec.fields cimport bytes_at, count_at, skip_tags, text_at
 
 
 @cython.locals(flexible=bint, topics=list)

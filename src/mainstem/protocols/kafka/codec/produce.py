@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from mainstem.protocols.kafka.codec.cursor import INT32, bytes_at, count_at, skip_tags, text_at
+from mainstem.protocols.kafka.codec.fields import INT32, bytes_at, count_at, skip_tags, text_at
 from mainstem.wire.errors import BufferUnderflow
 from mainstem.wire.varint import encode_unsigned_varint
 

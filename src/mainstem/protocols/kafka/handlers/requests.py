@@ -5,16 +5,16 @@ from __future__ import annotations
 import inspect
 import logging
 import struct
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Coroutine, Mapping
+from typing import Any
 
 from mainstem.model.errors import PeerError
-from mainstem.protocols.kafka.handlers.fetch import FetchHandler
-from mainstem.protocols.kafka.handlers.produce import ProduceHandler
+from mainstem.protocols.kafka.handlers.calls import Body, Call, MeterOf, Served, Spawn
+from mainstem.protocols.kafka.handlers.records.fetch import FetchHandler
+from mainstem.protocols.kafka.handlers.records.produce import ProduceHandler
 from mainstem.protocols.kafka.handlers.throttles import Throttles
-from mainstem.protocols.kafka.session.machine import NOT_TIMED, ConnectionState, Meter, Reply
+from mainstem.protocols.kafka.session.machine import NOT_TIMED, ConnectionState, Reply
 from mainstem.wire.kafka import ApiKey, ErrorCode, api_of, decode_request, decode_request_header, encode_response
-from mainstem.wire.kafka.schema import Versions
 
 log = logging.getLogger(__name__)
 
@@ -24,41 +24,8 @@ BEFORE_ADMISSION = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey
 """What may be asked by who has not said who it is."""
 
 
-class Call(NamedTuple):
-    """One request of a cold API."""
-
-    body: Any
-    version: int
-    client_id: str
-    reply: Reply
-    connection: ConnectionState
-
-
-Body: TypeAlias = dict[str, Any]
-Handler: TypeAlias = "Callable[[Call], Body | Coroutine[Any, Any, Body]]"
-"""Answers the body of the response, at once or later."""
-
-Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
-"""Runs a coroutine to its end, on the broker's thread."""
-
-
-MeterOf: TypeAlias = Callable[[str, int], Meter]
-"""What counts the requests of an API, by its name and by how many are not timed between two that are."""
 UNTIMED = {PRODUCE: 15}
 """There are hundreds of thousands of them per second, each a few microseconds of work: one in sixteen is timed."""
-
-
-class Served(NamedTuple):
-    """An API and the versions that are served of it."""
-
-    handler: Handler
-    first: int
-    last: int
-
-    @property
-    def versions(self) -> Versions:
-        """As a range."""
-        return Versions(self.first, self.last)
 
 
 class Requests:

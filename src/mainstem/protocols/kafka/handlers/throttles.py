@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from mainstem.broker.broker import Broker
-from mainstem.broker.client_quotas import (
+from mainstem.broker.clients.quotas import (
     CONNECTIONS,
     CONSUMED_BYTES,
     FULL_WINDOWS,

@@ -6,9 +6,9 @@ import base64
 from typing import Any
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.dead_letters.browsing import take
 from mainstem.broker.dialect import Dialect
 from mainstem.broker.errors import UnknownQueue
-from mainstem.broker.letters import take
 from mainstem.broker.queues import Message, Queue
 from mainstem.broker.routes import Destination, DestinationKind
 from mainstem.protocols.management.errors import BadRequest, Unavailable

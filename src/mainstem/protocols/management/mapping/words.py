@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mainstem.broker.topics import DEFAULT_NAMESPACE
+from mainstem.broker.catalog.topics import DEFAULT_NAMESPACE
 from mainstem.protocols.management.errors import BadRequest
 
 DEFAULT_HOST = "/"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple, TypeAlias
 
-from mainstem.storage.disk import Disk
 from mainstem.storage.local.directories import IDENTITY, LOCK, TEMPORARY_SUFFIX, Directories
-from mainstem.storage.local.state_run import STATE_SUFFIX
-from mainstem.storage.local.stored_file import RUN_SUFFIX, WAL_SUFFIX
+from mainstem.storage.local.runs.state_run import STATE_SUFFIX
+from mainstem.storage.local.runs.stored_file import RUN_SUFFIX, WAL_SUFFIX
+from mainstem.storage.runtime.disk import Disk
 
 FileKind: TypeAlias = Literal["identity", "lock", "wal", "spare", "run", "state", "temporary", "unknown"]
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mainstem.model.errors import CorruptData
-from mainstem.storage.disk import DiskFile
 from mainstem.storage.local.frame import column_bytes, read_columns
-from mainstem.storage.local.key_index import PAGE_BYTES, PAGE_ENTRIES, encode_key_table
+from mainstem.storage.local.runs.key_index import PAGE_BYTES, PAGE_ENTRIES, encode_key_table
+from mainstem.storage.runtime.disk import DiskFile
 from mainstem.wire.checksum import crc32c
 
 _COLUMNS_AT = 8

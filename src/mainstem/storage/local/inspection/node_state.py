@@ -6,7 +6,7 @@ import struct
 
 import msgspec
 
-from mainstem.storage import engine_scopes as scopes
+from mainstem.storage.sequencer import engine_scopes as scopes
 
 _OF_LOGS = (scopes.PRODUCERS, scopes.TRANSACTIONS, scopes.ABORTED)
 _LOG_KEY_BYTES = 8

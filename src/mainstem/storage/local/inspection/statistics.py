@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 
 from mainstem.model.errors import CorruptData, UnsupportedFormat
-from mainstem.storage.disk import Disk
-from mainstem.storage.engine_scopes import LogEntry
 from mainstem.storage.local.directories import Directories
-from mainstem.storage.local.group import StoredGroup
 from mainstem.storage.local.inspection.finding import Finding, finding_of
 from mainstem.storage.local.inspection.node_state import ScopeSize
 from mainstem.storage.local.inspection.survey import Survey, Visitor
-from mainstem.storage.local.inspection.tails import Tails
-from mainstem.storage.local.run_file import RunIndex
+from mainstem.storage.local.inspection.verify.tails import Tails
+from mainstem.storage.local.runs.run_file import RunIndex
+from mainstem.storage.local.wal.stored_group import StoredGroup
+from mainstem.storage.runtime.disk import Disk
+from mainstem.storage.sequencer.engine_scopes import LogEntry
 
 _RETENTION = ("retention_ms", "retention_bytes", "acknowledged", "delete", "compact")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from mainstem.storage.local.inspection.printable import write_time
+from mainstem.storage.local.inspection.dump.printable import write_time
 from mainstem.storage.local.inspection.statistics import LogStatistics, Statistics
 
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mainstem.model.errors import CorruptData, UnsupportedFormat
-from mainstem.storage.disk import Disk
-from mainstem.storage.engine_scopes import RunEntry
 from mainstem.storage.local.directories import IDENTITY, Directories, load_identity
 from mainstem.storage.local.frame import SECTOR_BYTES, FileHeader, decode_file_header
-from mainstem.storage.local.group import StoredGroup, frames_after
 from mainstem.storage.local.inspection.finding import Finding, damage, finding_of, note
 from mainstem.storage.local.inspection.inventory import FoundFile, list_files
 from mainstem.storage.local.inspection.node_state import NodeState, UndecodableState
 from mainstem.storage.local.inspection.wal_scan import WalScan
-from mainstem.storage.local.state_run import read_state_run
-from mainstem.storage.local.stored_file import run_name, wal_name
+from mainstem.storage.local.runs.state_run import read_state_run
+from mainstem.storage.local.runs.stored_file import run_name, wal_name
+from mainstem.storage.local.wal.stored_group import StoredGroup, frames_after
+from mainstem.storage.runtime.disk import Disk
+from mainstem.storage.sequencer.engine_scopes import RunEntry
 
 
 class Visitor:

@@ -14,7 +14,7 @@ from mainstem.storage.local.frame import (
     FileHeader,
     frame_began,
 )
-from mainstem.storage.local.group import BadGroup, StoredGroup, decode_group, frames_after
+from mainstem.storage.local.wal.stored_group import BadGroup, StoredGroup, decode_group, frames_after
 
 Verdict: TypeAlias = Literal["end", "torn", "damaged", "broken"]
 """end: nothing more was written. torn: something was begun, and never acknowledged. damaged: what is bad was durable once.

@@ -1,6 +1,0 @@
-"""The words of the broker's settings, as adapters use them."""
-
-from mainstem.coordination.broker_config import BROKER_NAMES, CLUSTER, REPLICATION_RATES, STORED, TOPIC_NAMES
-from mainstem.coordination.broker_facts import BROKER_FACTS, BrokerFact
-
-__all__ = ["BROKER_FACTS", "BROKER_NAMES", "CLUSTER", "REPLICATION_RATES", "STORED", "TOPIC_NAMES", "BrokerFact"]

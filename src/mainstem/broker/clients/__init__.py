@@ -1,0 +1,1 @@
+"""What administrators set for clients: users, quotas, measurements."""

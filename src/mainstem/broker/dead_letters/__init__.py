@@ -1,0 +1,1 @@
+"""Dead letters: written, looked at, and sent back."""

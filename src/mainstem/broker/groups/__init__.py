@@ -1,0 +1,1 @@
+"""Groups of consumers: classic, directed, share and streams groups."""

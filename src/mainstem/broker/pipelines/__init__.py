@@ -1,0 +1,1 @@
+"""Deployed pipelines, and those that run in the foreground."""

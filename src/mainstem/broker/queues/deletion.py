@@ -1,0 +1,171 @@
+"""How queues go: with their logs, the topic as which they are seen, their cursors and their bindings, in one commit."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from mainstem.broker.queues.queue import Queue
+from mainstem.coordination.catalog.catalog import Topic
+from mainstem.coordination.errors import QueueInUse, QueueNotEmpty, UnknownQueue
+from mainstem.coordination.queues.entries import (
+    SCOPE,
+    forget_queue,
+    put_attempts,
+    put_given,
+    put_paused,
+    put_rest,
+    put_rewound,
+)
+from mainstem.storage.answer import Answer
+from mainstem.storage.contract import DeleteLog, Engine, LogChange, Mutation
+
+if TYPE_CHECKING:
+    from mainstem.broker.catalog.topics import Topics
+    from mainstem.broker.queues.queues import Queues
+    from mainstem.broker.queues.stored import StoredQueues
+    from mainstem.broker.routes import Routes
+
+log = logging.getLogger(__name__)
+
+LET_GO_AT_ONCE = 500
+"""Queues that are deleted in one commit."""
+
+
+class _End(NamedTuple):
+    """What the end of a queue comes to."""
+
+    changes: list[LogChange]
+    state: list[Mutation]
+    finish: Callable[[], None]
+
+
+class Ending:
+    """For all queues."""
+
+    def __init__(self, queues: Queues, engine: Engine, topics: Topics, routes: Routes, stored: StoredQueues) -> None:
+        self._queues = queues
+        self._engine = engine
+        self._topics = topics
+        self._routes = routes
+        self._stored = stored
+        topics.on_delete = self._topic_ends
+
+    async def delete(self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False) -> int:
+        """Remove a queue; answers how many messages were waiting. Raises QueueInUse, QueueNotEmpty, UnknownQueue."""
+        if queue.is_gone:
+            raise UnknownQueue(queue.name)
+        if if_unused and queue.consumers.all:
+            raise QueueInUse(queue.name)
+        count = queue.ready_count
+        if if_empty and count:
+            raise QueueNotEmpty(queue.name)
+        await self._end(queue)
+        return count
+
+    def _end(self, queue: Queue) -> Answer[None]:
+        end = self._decide_end(queue)
+        self._queues.outbox.flush()  # What was published before is behind us in the log.
+        answer = self._engine.alter(end.changes, end.state)
+        self._queues.remove(queue)
+        end.finish()
+        return answer
+
+    def delete_unused(self, queue: Queue) -> None:
+        """Remove a queue that has had its time."""
+
+        def done(answer: Answer[None]) -> None:
+            if answer.error is not None:
+                log.warning("queue %s could not be deleted: %s", queue.name, answer.error)
+
+        if not queue.is_gone and not queue.consumers.all:
+            self._end(queue).on_done(done)
+
+    async def let_go(self, queues: Sequence[Queue]) -> None:
+        """Remove many, which nobody uses."""
+        for first in range(0, len(queues), LET_GO_AT_ONCE):
+            some = queues[first : first + LET_GO_AT_ONCE]
+            ends = [self._decide_end(queue) for queue in some]
+            for queue in some:
+                self._queues.remove(queue)
+            changes = [change for end in ends for change in end.changes]
+            await self._engine.alter(changes, [mutation for end in ends for mutation in end.state])
+            for end in ends:
+                end.finish()
+
+    async def purge(self, queue: Queue) -> int:
+        """Let all messages go that wait; answers how many. What was given out stays so."""
+        queue.open()
+        count = queue.ready_count
+        for lane in queue.lanes:
+            kept = sorted([*lane.unsettled, *lane.held.below(lane.end)])
+            first = lane.cursor.floor
+            for offset in [*kept, lane.end]:
+                lane.cursor.settle_stretch(first, offset - 1)
+                first = offset + 1
+            lane.drop_window(lane.end)
+            lane.count = len(kept)
+            lane.forget_attempts([offset for offset in lane.attempts if offset not in lane.unsettled])
+            for offset in list(lane.rests):
+                del lane.rests[offset]
+                lane.rests_changed.add(offset)
+                self._queues.upkeep.forget((lane, offset))
+            self._queues.outbox.dirty(lane)
+        await self._queues.outbox.wait_durable()
+        return count
+
+    def _decide_end(self, queue: Queue, *, with_topic: bool = True) -> _End:
+        """What is to be committed, and what is to be done when it is."""
+        state = [forget_queue(queue.namespace, queue.name)]
+        if queue.is_paused:
+            state.append(put_paused(queue.namespace, queue.name, is_paused=False))
+        for number in queue.logs:
+            lane = next((lane for lane in queue.lanes if lane.log == number), None)
+            if lane is not None:
+                cursor, rests, attempts = lane.cursor, list(lane.rests), {*lane.attempts, *lane.attempts_changed}
+            else:
+                stored = self._stored.take(number)
+                cursor, rests, attempts = stored.cursor, list(stored.rests), set(stored.attempts)
+            state += cursor.decide_forget(SCOPE)
+            state += [put_given(number, None), put_rewound(number, None)]
+            state += [put_rest(number, offset, None) for offset in rests]
+            state += [put_attempts(number, offset, None) for offset in attempts]
+        router = self._routes.of(queue.namespace)
+        routes = router.decide_forget_queue(queue.name)
+        state += routes.state
+        changes: list[LogChange] = []
+        topic_changes: list[Mutation] = []
+        if not queue.is_borrowed:
+            changes = [DeleteLog(number) for number in queue.logs]
+            if queue.topic_name is not None and with_topic:
+                topic = self._topics.named(queue.namespace).get(queue.topic_name)
+                if topic is not None:
+                    topic_changes = self._topics.decide_delete(topic)
+        remove_topic = self._topics.prepare(topic_changes)
+
+        def finish() -> None:
+            router.replay(routes)
+            remove_topic()
+
+        return _End(changes, state + topic_changes, finish)
+
+    def _topic_ends(self, topic: Topic) -> tuple[Sequence[Mutation], Callable[[], None]]:
+        """A topic that is a queue goes: so does the queue."""
+        queue = self._queues.of_topic(topic)
+        if queue is None:
+            return (), _nothing
+        end = self._decide_end(queue, with_topic=False)
+        unseen = [DeleteLog(number) for number in queue.logs if number not in topic.logs]
+
+        def finish() -> None:
+            self._queues.remove(queue)
+            end.finish()
+            if unseen:
+                self._engine.alter(unseen)
+
+        return end.state, finish
+
+
+def _nothing() -> None:
+    pass

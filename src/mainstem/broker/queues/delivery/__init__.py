@@ -1,0 +1,1 @@
+"""How messages leave a queue: consumers, their turns, priorities, streams."""

@@ -1,0 +1,1 @@
+"""What becomes of delivered messages: settled, returned, given up, rewound."""

@@ -1,0 +1,1 @@
+"""Hidden logs that Spark's tasks write to, and their publication."""

@@ -1,0 +1,1 @@
+"""Logs read as queues: leases, reading, waiting."""

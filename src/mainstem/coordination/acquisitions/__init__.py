@@ -1,0 +1,1 @@
+"""Records that a query of Spark has taken, until it settles them."""

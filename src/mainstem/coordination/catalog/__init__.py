@@ -1,0 +1,1 @@
+"""Topics and their configuration, and the broker's own."""

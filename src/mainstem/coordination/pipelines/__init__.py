@@ -1,0 +1,1 @@
+"""Deployed pipelines and their reports."""

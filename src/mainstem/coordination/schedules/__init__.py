@@ -1,0 +1,1 @@
+"""Records for later: buckets of time, and rules that recur."""

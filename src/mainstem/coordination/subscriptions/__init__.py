@@ -1,0 +1,1 @@
+"""A log read as a queue: cursors, leases, retries, selectors."""

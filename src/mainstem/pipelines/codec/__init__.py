@@ -1,0 +1,1 @@
+"""Between Arrow columns and the bytes of record batches."""

@@ -1,0 +1,1 @@
+"""Deliveries: consumers, frames, prefetch, acknowledgements."""

@@ -1,0 +1,1 @@
+"""Methods that carry no content, by class."""

@@ -1,0 +1,1 @@
+"""basic.publish: where a message goes, its confirm, its transaction."""

@@ -1,0 +1,1 @@
+"""What Spark's queries and workers ask."""

@@ -1,0 +1,160 @@
+"""Topics: list, create, show, alter, delete; and positions in their partitions."""
+
+from __future__ import annotations
+
+from msgspec import UNSET
+
+from mainstem.broker.broker import Broker
+from mainstem.broker.catalog.topics import NewTopic, Topic
+from mainstem.broker.log import Edge, TimeAfter
+from mainstem.model.errors import MainstemError
+from mainstem.protocols.http import errors
+from mainstem.protocols.http.codec import Response, encode_json
+from mainstem.protocols.http.handlers.groups.lag import LagMeter
+from mainstem.protocols.http.handlers.pace import Pace
+from mainstem.protocols.http.handlers.pages import Page, path_of, smallest
+from mainstem.protocols.http.handlers.routes import Call, Route
+from mainstem.protocols.http.mapping.documents import NoQuery, PageQuery
+from mainstem.protocols.http.mapping.topic_documents import (
+    PartitionDocument,
+    PartitionFacts,
+    PartitionPath,
+    PartitionsQuery,
+    Position,
+    PositionQuery,
+    TopicChange,
+    TopicDocument,
+    TopicPage,
+    TopicPath,
+    TopicSummary,
+    TopicWish,
+    config_changes,
+    config_texts,
+    describe_config,
+)
+
+OK, CREATED, NO_CONTENT = 200, 201, 204
+TOPICS = "/v1/topics"
+TOPIC = "/v1/topics/{name}"
+PARTITION = "/v1/topics/{name}/partitions/{partition}"
+
+WRITES = (errors.StorageFull, errors.Overloaded, errors.Unavailable)
+"""What any change may meet."""
+
+
+class TopicHandlers:
+    """/v1/topics and below."""
+
+    def __init__(self, broker: Broker, lag: LagMeter) -> None:
+        self._broker = broker
+        self._topics = broker.topics
+        self._lag = lag
+
+    def routes(self) -> list[Route]:
+        """What is served here."""
+        unknown = (errors.UnknownTopic,)
+        values = (errors.InvalidPartitionCount, errors.InvalidConfig)
+        creation = (errors.InvalidTopicName, *values, errors.TopicExists, *WRITES)
+        position = (*unknown, errors.UnknownPartition, errors.OffsetOutOfRange)
+        shown = {OK: TopicDocument}
+        return [
+            Route("GET", TOPICS, self.list_topics, {OK: TopicPage}, query=PageQuery),
+            Route("POST", TOPICS, self.create_topic, {CREATED: TopicDocument},
+                  query=NoQuery, content=TopicWish, refusals=creation),
+            Route("GET", TOPIC, self.get_topic, shown, steps=TopicPath, query=PartitionsQuery, refusals=unknown),
+            Route("PATCH", TOPIC, self.alter_topic, shown,
+                  steps=TopicPath, query=NoQuery, content=TopicChange, refusals=(*unknown, *values, *WRITES)),
+            Route("DELETE", TOPIC, self.delete_topic, {NO_CONTENT: None},
+                  steps=TopicPath, query=NoQuery, refusals=(*unknown, *WRITES)),
+            Route("GET", PARTITION, self.get_partition, {OK: PartitionDocument},
+                  steps=PartitionPath, query=PositionQuery, refusals=position),
+        ]  # fmt: skip
+
+    # Topics
+
+    async def list_topics(self, call: Call) -> TopicPage:
+        """Topics by name."""
+        topics, query = self._topics.named(), call.query
+        names, more = await smallest(topics, query.after, query.limit, Pace(self._broker.clock))
+        found = [topics[name] for name in names if name in topics]
+        next_page = Page(TOPICS, query.limit).after(names[-1]) if more else None
+        return TopicPage([TopicSummary(topic.name, str(topic.id), len(topic.logs)) for topic in found], next_page)
+
+    async def create_topic(self, call: Call) -> Response:
+        """Create a topic. Answered when that is durable."""
+        wish: TopicWish = call.content
+        config = config_texts(wish.config)
+        (outcome,) = await self._topics.create([NewTopic(wish.name, wish.partitions, config)])
+        if isinstance(outcome, MainstemError):
+            raise outcome
+        document = await self._describe(outcome, PartitionsQuery())
+        return encode_json(CREATED, document, (("location", path_of("v1", "topics", outcome.name)),))
+
+    async def get_topic(self, call: Call) -> TopicDocument:
+        """A topic: its partitions, and every configuration with its source."""
+        return await self._describe(self._topics.get(call.path.name), call.query)
+
+    async def alter_topic(self, call: Call) -> TopicDocument:
+        """Add partitions, change the configuration. What is not named stays as it is."""
+        name, change = call.path.name, call.content
+        changes = config_changes(change.config)
+
+        def revise(config: dict[str, str]) -> dict[str, str]:
+            return {key: value for key, value in {**config, **changes}.items() if value is not None}
+
+        await self._topics.alter(name, change.partitions, revise)
+        return await self._describe(self._topics.get(name), PartitionsQuery())
+
+    async def delete_topic(self, call: Call) -> None:
+        """Delete a topic with all that is in it."""
+        await self._topics.delete(self._topics.get(call.path.name))
+
+    async def _describe(self, topic: Topic, query: PartitionsQuery) -> TopicDocument:
+        pace = Pace(self._broker.clock)
+        first = query.after + 1
+        partitions = []
+        for partition, log in enumerate(topic.logs[first : first + query.limit], first):
+            partitions.append(await self._facts(partition, log))
+            await pace.step()
+        more = first + query.limit < len(topic.logs)
+        page = Page(path_of("v1", "topics", topic.name), query.limit)
+        return TopicDocument(
+            name=topic.name,
+            id=str(topic.id),
+            partition_count=len(topic.logs),
+            partitions=partitions,
+            next=page.after(first + query.limit - 1) if more else None,
+            config=describe_config(topic),
+        )
+
+    async def _facts(self, partition: int, log: int) -> PartitionFacts:
+        start = (await self._broker.find(log, Edge.START)).offset
+        facts = await self._broker.read(log, start, 0)
+        return PartitionFacts(partition, facts.start, facts.end, facts.stable, facts.stored_bytes)
+
+    # Partitions
+
+    async def get_partition(self, call: Call) -> PartitionDocument:
+        """A partition; with `offset` or `time_ms`, also what lies there and behind it."""
+        topic, number = self._topics.get(call.path.name), call.path.partition
+        if number >= len(topic.logs):
+            raise errors.UnknownPartition(f"topic {topic.name} has {len(topic.logs)} partitions")
+        log = topic.logs[number]
+        facts = await self._facts(number, log)
+        position = await self._position(log, call.query, facts.end)
+        return PartitionDocument(topic.name, number, facts.start, facts.end, facts.stable, facts.bytes, position)
+
+    async def _position(self, log: int, query: PositionQuery, end: int) -> Position | None:
+        offset = query.offset
+        if query.time_ms is not UNSET:
+            if offset is not UNSET:
+                raise errors.InvalidParameter("either offset or time_ms", "time_ms")
+            offset = (await self._broker.find(log, TimeAfter(query.time_ms))).offset
+            if offset < 0:
+                return Position(-1, None, 0, 0.0)
+        elif offset is UNSET:
+            return None
+        elif offset > end:
+            raise errors.OffsetOutOfRange(f"offset {offset} is above the end, {end}")
+        lag = await self._lag.measure(log, offset)
+        return Position(offset, lag.timestamp_ms, lag.messages, lag.seconds)

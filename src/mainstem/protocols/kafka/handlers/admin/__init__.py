@@ -1,0 +1,1 @@
+"""Administration: topics, configuration, quotas, placement."""

@@ -1,0 +1,1 @@
+"""Records: Produce, Fetch, and positions in partitions."""

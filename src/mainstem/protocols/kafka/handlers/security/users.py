@@ -1,0 +1,129 @@
+"""Users that authenticate by SCRAM, administered over the protocol (KIP-554)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from mainstem.broker.broker import Broker
+from mainstem.broker.clients.scram_users import ScramSecret, Secrets
+from mainstem.model.errors import MainstemError
+from mainstem.protocols.kafka.codec.scram import Credentials
+from mainstem.protocols.kafka.errors import code_of
+from mainstem.protocols.kafka.handlers.calls import Body, Call, Served
+from mainstem.wire.kafka import ApiKey, ErrorCode
+
+MECHANISMS: Mapping[int, str] = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+NUMBERS = {name: number for number, name in MECHANISMS.items()}
+ITERATIONS_MIN, ITERATIONS_MAX = 4_096, 16_384
+SALT_BYTES_MAX = 1_024
+
+
+class RefusedUser(Exception):
+    """Nothing about this user is changed."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class UserHandlers:
+    """DescribeUserScramCredentials, AlterUserScramCredentials."""
+
+    def __init__(self, broker: Broker, configured_user: str | None) -> None:
+        self._users = broker.scram_users
+        self._configured_user = configured_user
+        self._changes_lock = asyncio.Lock()
+
+    def apis(self) -> dict[int, Served]:
+        """By key."""
+        return {
+            ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Served(self.describe, 0, 0),
+            ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Served(self.alter, 0, 0),
+        }
+
+    def describe(self, call: Call) -> Body:
+        """Who there is, and by which mechanisms."""
+        asked = [user.name for user in call.body.users or ()] or self._users.names()
+        times = Counter(asked)
+        return {
+            "error_code": ErrorCode.NONE,
+            "error_message": None,
+            "results": [self._describe(name, times[name]) for name in times],
+        }
+
+    def _describe(self, name: str, times: int) -> Body:
+        secrets = self._users.get(name)
+        code, message = ErrorCode.NONE, None
+        if times > 1:
+            code = ErrorCode.DUPLICATE_RESOURCE
+            message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
+        elif not secrets:
+            code = ErrorCode.RESOURCE_NOT_FOUND
+            message = f"Attempt to describe a user credential that does not exist: {name}"
+        infos = [
+            {"mechanism": NUMBERS[mechanism], "iterations": secret.iterations} for mechanism, secret in secrets.items()
+        ]
+        return {
+            "user": name,
+            "error_code": code,
+            "error_message": message,
+            "credential_infos": infos if code == ErrorCode.NONE else [],
+        }
+
+    # Alter
+
+    async def alter(self, call: Call) -> Body:
+        """Each user succeeds or fails as a whole; those that succeed are stored by one commit."""
+        async with self._changes_lock:
+            changed: dict[str, Secrets] = {}
+            results: dict[str, Body] = {}
+            for name in dict.fromkeys(alteration.name for alteration in (*call.body.deletions, *call.body.upsertions)):
+                try:
+                    changed[name] = self._revise(name, call.body)
+                    results[name] = {"user": name, "error_code": ErrorCode.NONE, "error_message": None}
+                except RefusedUser as refusal:
+                    results[name] = {"user": name, "error_code": refusal.code, "error_message": str(refusal)}
+            try:
+                if changed:
+                    await self._users.alter(changed)
+            except MainstemError as error:
+                results |= {n: {"user": n, "error_code": code_of(error), "error_message": str(error)} for n in changed}
+            return {"results": list(results.values())}
+
+    def _revise(self, name: str, body: Any) -> Secrets:
+        deletions = [deletion for deletion in body.deletions if deletion.name == name]
+        upsertions = [upsertion for upsertion in body.upsertions if upsertion.name == name]
+        if not name:
+            raise RefusedUser(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+        if name == self._configured_user:
+            message = "This user is configured with the broker, and his password with him."
+            raise RefusedUser(ErrorCode.UNACCEPTABLE_CREDENTIAL, message)
+        mechanisms = [alteration.mechanism for alteration in (*deletions, *upsertions)]
+        if any(mechanism not in MECHANISMS for mechanism in mechanisms):
+            raise RefusedUser(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+        if len(set(mechanisms)) < len(mechanisms):
+            message = "A user credential cannot be altered twice in the same request"
+            raise RefusedUser(ErrorCode.DUPLICATE_RESOURCE, message)
+        secrets = dict(self._users.get(name))
+        for deletion in deletions:
+            if secrets.pop(MECHANISMS[deletion.mechanism], None) is None:
+                message = "Attempt to delete a user credential that does not exist"
+                raise RefusedUser(ErrorCode.RESOURCE_NOT_FOUND, message)
+        for upsertion in upsertions:
+            secrets[MECHANISMS[upsertion.mechanism]] = _secret(upsertion)
+        return secrets
+
+
+def _secret(upsertion: Any) -> ScramSecret:
+    iterations, salt = upsertion.iterations, bytes(upsertion.salt)
+    if iterations < ITERATIONS_MIN:
+        raise RefusedUser(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+    if iterations > ITERATIONS_MAX:
+        raise RefusedUser(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+    if not salt or not upsertion.salted_password or len(salt) > SALT_BYTES_MAX:
+        raise RefusedUser(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Salt and password are needed, and the salt is short")
+    made = Credentials.salted(bytes(upsertion.salted_password), MECHANISMS[upsertion.mechanism], salt, iterations)
+    return ScramSecret(salt, iterations, made.stored_key, made.server_key)

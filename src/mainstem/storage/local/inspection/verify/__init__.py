@@ -1,0 +1,1 @@
+"""Whether everything on disk is what was written."""

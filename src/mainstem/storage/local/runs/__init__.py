@@ -1,0 +1,1 @@
+"""Runs: sorted files of batches, their index, their keys, their state."""

@@ -1,0 +1,1 @@
+"""Work in the background: merging, compaction, retention, room on the disk."""

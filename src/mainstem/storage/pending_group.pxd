@@ -1,7 +1,0 @@
-# C types for pending_group.py.
-cdef class PendingGroup:
-    cdef public list entries, refs, state, effects, answers
-    cdef public object body
-    cdef public long long bytes, sequence
-    cdef public int rank
-    cdef public bint is_urgent

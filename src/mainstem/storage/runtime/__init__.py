@@ -1,0 +1,1 @@
+"""What an engine needs of the world: threads, timers, the disk."""

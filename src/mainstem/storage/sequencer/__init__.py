@@ -1,0 +1,1 @@
+"""The order of commits: what is admitted, with which offsets, and when it is shown. No files here."""
