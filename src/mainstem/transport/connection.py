@@ -62,6 +62,8 @@ class Connection(asyncio.BufferedProtocol):
         self._buffer = ReceiveBuffer(owner.chunks)
         self._transport: asyncio.Transport
         self._session: Session | None = None
+        self._lost_session: Session | None = None
+        """The session of a connection that is gone, until it had the turn to let go of what it has."""
         self._reading = True
         self._write_paused = False
         self._wake_scheduled = False
@@ -117,6 +119,9 @@ class Connection(asyncio.BufferedProtocol):
     def take_turn(self) -> None:
         """Go on with input that had to wait."""
         self._is_in_line = False
+        if self._lost_session is not None:
+            self._let_go()
+            return
         session = self._session
         if session is None or self._closing:
             return
@@ -142,14 +147,23 @@ class Connection(asyncio.BufferedProtocol):
             self._proceed()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let go of everything."""
+        """Let go of everything. The end of a session is work, too: where many end at once, they take turns."""
         self._closing = True
-        session, self._session = self._session, None
+        self._lost_session, self._session = self._session, None
         self._turns.leave(self)
         self._buffer.clear()
-        if session is not None:
+        if self._lost_session is None:
+            self._owner.forget(self)
+        elif self._turns.may_work(self):
+            self._let_go()
+
+    def _let_go(self) -> None:
+        session, self._lost_session = self._lost_session, None
+        assert session is not None
+        try:
             session.closed()
-        self._owner.forget(self)
+        finally:
+            self._owner.forget(self)
 
     # What the listener calls -----------------------------------------------------------------------------------------
 
@@ -167,6 +181,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def reclaim(self) -> None:
         """Close an idle connection; one whose peer does not read is cut."""
+        if self._lost_session is not None:
+            return
         if self._transport.get_write_buffer_size():
             self.abort()
         else:
@@ -175,18 +191,22 @@ class Connection(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         """Close now; what was not sent is lost."""
+        if self._lost_session is not None:
+            return
         self._closing = True
         self._transport.abort()
 
     @property
     def is_idle(self) -> bool:
         """Whether silence is the peer's: nothing is owed to it, or it does not take what it is owed."""
+        if self._lost_session is not None:
+            return False
         return self._write_paused or self._session is None or not self._session.busy
 
     @property
     def is_lingering(self) -> bool:
         """Whether all was said, sent and acknowledged to the kernel, and only the peer's end is awaited."""
-        return self._closing and self._transport.get_write_buffer_size() == 0
+        return self._closing and self._lost_session is None and self._transport.get_write_buffer_size() == 0
 
     # -----------------------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import gc
 import socket
+import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
@@ -14,9 +16,12 @@ from mainstem.transport.address import Address
 from mainstem.transport.listener import Listener, ListenerLimits, PortTaken
 from mainstem.transport.receive_buffer import CHUNK_BYTES, ChunkPool
 from mainstem.transport.session import Wake
+from mainstem.transport.turns import TURN_SECONDS
 from tests.unit.transport.echo_session import ANSWER_LATER, BREAK, FINISH, FLOOD, FLOOD_BYTES, EchoSession
 
 LOOPBACK = Address("127.0.0.1", 0)
+ENDING, END_SECONDS = 60, TURN_SECONDS / 2
+"""Connections that end at once, and what the end of each takes."""
 PATIENCE_S = 10
 """Nothing here takes this long; a test that hangs should say so."""
 
@@ -325,6 +330,31 @@ def test_two_that_bound_one_port_do_not_both_listen(run: Run) -> None:
             await second.start()
         first.close()
         second.close()
+
+    run(test)
+
+
+def test_many_connections_that_end_at_once_take_turns(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    turn = 0
+    ended: Counter[int] = Counter()
+
+    def busy_end(session: EchoSession) -> None:
+        time.sleep(END_SECONDS)
+        ended[turn] += 1
+
+    async def test() -> None:
+        nonlocal turn
+        monkeypatch.setattr(EchoSession, "closed", busy_end)
+        async with hosting() as host:
+            writers = [(await host.connect())[1] for _ in range(ENDING)]
+            await until(lambda: host.listener.connections == ENDING)
+            for writer in writers:
+                writer.transport.abort()
+            while host.listener.connections:
+                turn += 1
+                await asyncio.sleep(0)
+        assert ended.total() == ENDING
+        assert max(ended.values()) <= TURN_SECONDS / END_SECONDS + 1
 
     run(test)
 

@@ -18,6 +18,8 @@ from mainstem.wire.messages.message import Message
 
 MESSAGE_BYTES = 200
 """Memory of a message in a window, besides its headers and its value."""
+FEW_RETURNED = 8
+"""Up to this many messages are put back one by one: their places are mostly near the head."""
 AT_ONCE = 1
 """The expiry of a message that does not wait: whoever has room when it arrives gets it, or nobody."""
 
@@ -184,13 +186,18 @@ class Window:
     def take_back(self, messages: Iterable[Message]) -> None:
         """Put messages that were given out to their places again; those that are to be read anew come with the others."""
         ready = self.ready
-        for message in sorted(messages, key=_offset, reverse=True):
-            if message.offset >= self.tail:
-                continue
-            self.ready_bytes += len(message.value)
-            if not ready or message.offset < ready[0].offset:
-                ready.appendleft(message)
-                continue
+        returned = sorted([message for message in messages if message.offset < self.tail], key=_offset)
+        self.ready_bytes += sum([len(message.value) for message in returned])
+        if not ready or not returned or returned[-1].offset < ready[0].offset:
+            ready.extendleft(reversed(returned))
+            return
+        if len(returned) > FEW_RETURNED:
+            # Two sorted stretches: the sort merges them in one pass, where a search for each message would take a pass for each.
+            merged = sorted([*returned, *ready], key=_offset)
+            ready.clear()
+            ready.extend(merged)
+            return
+        for message in returned:
             place = 0
             for other in ready:
                 if other.offset > message.offset:
