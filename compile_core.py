@@ -27,7 +27,8 @@ from mainstem.compiled import DIRECTORY, NATIVE, PACKAGE, SUFFIX, file_names, so
 
 DIRECTIVES = ("language_level=3", "annotation_typing=False", "embedsignature=False")
 """C types come from the `.pxd` alone; bounds and None are checked as Python checks them unless a module says otherwise."""
-FLAGS = ("-O2", "-fno-strict-aliasing", "-w")
+FLAGS = ("-O2", "-DNDEBUG", "-fwrapv", "-fno-strict-aliasing", "-w")
+"""Integers that overflow wrap, and Python's own assertions are off, as in every extension module that pip builds."""
 
 
 class CannotCompile(Exception):
@@ -41,7 +42,7 @@ def modules() -> list[str]:
 
 
 def compile_all() -> list[Path]:
-    """Compile what is not up to date and remove what is; answers the files. Raises CannotCompile."""
+    """Compile what is not up to date and remove files of other sources; returns the files. Raises CannotCompile."""
     wanted = file_names(modules())
     missing = [name for name, file in wanted.items() if not (DIRECTORY / file).exists()]
     if missing:
@@ -71,7 +72,7 @@ def _find_compiler() -> list[str]:
     if not (Path(include) / "Python.h").exists():
         raise CannotCompile(f"the headers of Python are not in {include}")
     shared = shlex.split(sysconfig.get_config_var("CCSHARED") or "-fPIC")
-    return [*command, *shared, *FLAGS, f"-I{include}", f"-I{sysconfig.get_path('platinclude')}"]
+    return [*command, *shared, *FLAGS, f"-I{include}", f"-I{sysconfig.get_path('platinclude')}", f"-I{SOURCES}"]
 
 
 def _compile(name: str, file: str, compiler: list[str], scratch: Path) -> None:

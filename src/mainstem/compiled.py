@@ -1,8 +1,11 @@
-"""Hot modules as machine code, where a compiler was found; the very same modules as Python, where none was.
+"""Hot modules as machine code, where a compiler was found, and as Python where none was. Both give the same results.
 
-A module with a `.pxd` beside it, which only adds C types to the Python file, can be compiled (`compile_core.py`, run by make).
-The results lie in `_compiled/`, each under a name that holds a checksum of its sources. What does not match its sources is never
-loaded: compiled modules know each other's layout, so either all of them are used or none is.
+A module with a `.pxd` beside it can be compiled (`compile_core.py`, run by make). The `.pxd` adds C types, and C functions from
+`native/`. Where the fastest way in C is not the fastest in Python, the module has one algorithm for each, chosen by
+`cython.compiled`; tests/unit/differential compares them.
+
+The compiled files lie in `_compiled/`, each under a name that holds a checksum of its sources. A file that does not match its
+sources is never loaded. Compiled modules know each other's layout, so either all of them are used or none is.
 
 `MAINSTEM_PURE=1` in the environment asks for Python alone.
 """
@@ -23,6 +26,8 @@ PACKAGE = Path(__file__).parent
 DIRECTORY = PACKAGE / "_compiled"
 NATIVE = PACKAGE / "wire" / "native.pxd"
 """C functions that compiled modules share."""
+HEADERS = PACKAGE / "native"
+"""C that declarations in `.pxd` files name."""
 SUFFIX = EXTENSION_SUFFIXES[0]
 """Names the interpreter and the platform: another one's files are not even looked at."""
 PURE_VARIABLE = "MAINSTEM_PURE"
@@ -48,9 +53,10 @@ def source_of(name: str) -> Path:
 def file_names(names: Iterable[str]) -> dict[str, str]:
     """Under which name each of these modules is kept when it is compiled together with the others."""
     names = sorted(names)
-    types = hashlib.sha256(NATIVE.read_bytes())
-    for name in names:
-        types.update(name.encode() + b"\0" + source_of(name).with_suffix(".pxd").read_bytes() + b"\0")
+    types = hashlib.sha256()
+    for path in (NATIVE, *sorted(HEADERS.glob("*.[ch]")), *(source_of(name).with_suffix(".pxd") for name in names)):
+        content = path.read_bytes()
+        types.update(f"{path.relative_to(PACKAGE).as_posix()} {len(content)}\n".encode() + content)
     wanted = {}
     for name in names:
         checksum = types.copy()

@@ -1,37 +1,7 @@
 # C types for answer_core.py.
 cimport cython
 
-cdef extern from *:
-    """
-    /* An iterator whose end carries a value has to raise it, and whoever awaits it to catch it. One that has `am_send` says it. */
-    static PyObject *(*waiter_step)(PyObject *);
-
-    static PySendResult waiter_send(PyObject *waiter, PyObject *sent, PyObject **result) {
-        *result = waiter_step(waiter);
-        return *result == NULL ? PYGEN_ERROR : *result == waiter ? PYGEN_NEXT : PYGEN_RETURN;
-    }
-
-    static void give_send(PyObject *type, PyObject *(*step)(PyObject *)) {
-        static PyAsyncMethods methods;
-        PyTypeObject *waiter = (PyTypeObject *)type;
-        if (waiter->tp_as_async != NULL) methods = *waiter->tp_as_async;
-        methods.am_send = waiter_send;
-        waiter_step = step;
-        waiter->tp_as_async = &methods;
-    #ifdef Py_TPFLAGS_HAVE_AM_SEND
-        waiter->tp_flags |= Py_TPFLAGS_HAVE_AM_SEND;
-    #endif
-        PyType_Modified(waiter);
-    }
-
-    /* As `context.run` does. */
-    static PyObject *call_within(PyObject *context, PyObject *function, PyObject *argument) {
-        if (PyContext_Enter(context) < 0) return NULL;
-        PyObject *value = PyObject_CallOneArg(function, argument);
-        if (PyContext_Exit(context) < 0) Py_CLEAR(value);
-        return value;
-    }
-    """
+cdef extern from "mainstem/native/waiter.h":
     void give_send(object type, object (*step)(object))
     object call_within(object context, object function, object argument)
 

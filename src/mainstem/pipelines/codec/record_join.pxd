@@ -1,32 +1,12 @@
 # C types for record_join.py.
 cimport cython
 
-cdef extern from *:
-    """
-    #include <stdint.h>
-    #include <string.h>
+cdef extern from "mainstem/native/varint.h":
+    Py_ssize_t signed_varint_size(long long number) noexcept
+    Py_ssize_t put_signed_varint(unsigned char *data, Py_ssize_t at, long long number) noexcept
 
-    static inline uint64_t zigzag(int64_t number) { return (uint64_t)number << 1 ^ (uint64_t)(number >> 63); }
-    static inline Py_ssize_t number_size(int64_t number) {
-        uint64_t rest = zigzag(number);
-        Py_ssize_t size = 1;
-        for (; rest > 0x7F; rest >>= 7) size++;
-        return size;
-    }
-    static inline Py_ssize_t put_number(unsigned char *data, Py_ssize_t at, int64_t number) {
-        uint64_t rest = zigzag(number);
-        for (; rest > 0x7F; rest >>= 7) data[at++] = (unsigned char)(rest | 0x80);
-        data[at++] = (unsigned char)rest;
-        return at;
-    }
-    static inline Py_ssize_t put_piece(unsigned char *data, Py_ssize_t at, const unsigned char *piece, int64_t from, int64_t size) {
-        if (size > 0) { memcpy(data + at, piece + from, size); at += size; }
-        return at;
-    }
-    """
-    Py_ssize_t number_size(long long number) noexcept
-    Py_ssize_t put_number(unsigned char *data, Py_ssize_t at, long long number) noexcept
-    Py_ssize_t put_piece(unsigned char *data, Py_ssize_t at, const unsigned char *piece, long long start, long long size) noexcept
+cdef extern from "mainstem/native/bytes_at.h":
+    Py_ssize_t put_part(unsigned char *data, Py_ssize_t at, const unsigned char *piece, long long start, long long size) noexcept
 
 cdef extern from "Python.h":
     # bytearray() would write zeros first

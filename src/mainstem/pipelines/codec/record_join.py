@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 if not cython.compiled:
     # C functions of record_join.pxd
-    number_size: Any = None
-    put_number = put_piece = start_of = unwritten = number_size
+    signed_varint_size: Any = None
+    put_signed_varint = put_part = start_of = unwritten = signed_varint_size
 
 AVAILABLE = bool(cython.compiled)
 NO_HEADERS_BYTES = 1
@@ -58,11 +58,11 @@ def join_records(
             at += room
         bounds[row] = at
         place = places[row]
-        size = 1 + number_size(timestamp_deltas[row]) + number_size(offset_deltas[row])
-        size += number_size(key_sizes[place]) + max(key_sizes[place], 0)
-        size += number_size(value_sizes[place]) + max(value_sizes[place], 0)
+        size = 1 + signed_varint_size(timestamp_deltas[row]) + signed_varint_size(offset_deltas[row])
+        size += signed_varint_size(key_sizes[place]) + max(key_sizes[place], 0)
+        size += signed_varint_size(value_sizes[place]) + max(value_sizes[place], 0)
         size += tail_bounds[row + 1] - tail_bounds[row] if has_tails else NO_HEADERS_BYTES
-        at += number_size(size) + size
+        at += signed_varint_size(size) + size
     bounds[rows] = at
     out: bytearray = unwritten(cython.NULL, at)
     data = out
@@ -75,18 +75,18 @@ def join_records(
             size -= room
         # The length of the rest has as many bytes as make it fit: one to ten.
         tail = size - 1
-        while number_size(tail) + tail > size:
+        while signed_varint_size(tail) + tail > size:
             tail -= 1
-        at = put_number(data, at, tail)
+        at = put_signed_varint(data, at, tail)
         data[at] = 0  # attributes: none
-        at = put_number(data, at + 1, timestamp_deltas[row])
-        at = put_number(data, at, offset_deltas[row])
-        at = put_number(data, at, key_sizes[place])
-        at = put_piece(data, at, key_data, key_bounds[place], key_sizes[place])
-        at = put_number(data, at, value_sizes[place])
-        at = put_piece(data, at, value_data, value_bounds[place], value_sizes[place])
+        at = put_signed_varint(data, at + 1, timestamp_deltas[row])
+        at = put_signed_varint(data, at, offset_deltas[row])
+        at = put_signed_varint(data, at, key_sizes[place])
+        at = put_part(data, at, key_data, key_bounds[place], key_sizes[place])
+        at = put_signed_varint(data, at, value_sizes[place])
+        at = put_part(data, at, value_data, value_bounds[place], value_sizes[place])
         if has_tails:
-            at = put_piece(data, at, tail_data, tail_bounds[row], tail_bounds[row + 1] - tail_bounds[row])
+            at = put_part(data, at, tail_data, tail_bounds[row], tail_bounds[row + 1] - tail_bounds[row])
         else:
             data[at] = 0
             at += 1

@@ -3,7 +3,7 @@
 A thread that needs the interpreter's lock three times per group gets it when the event loop rests, or after a switch interval:
 longer than the disk takes. This one takes it only for what is no plain write: a roll to the next file, a sync of its own.
 
-Only compiled. `Lane` does the same in Python.
+Only compiled. `WorkerThreads` does the same in Python.
 """
 
 from __future__ import annotations
@@ -31,10 +31,25 @@ if TYPE_CHECKING:
     from mainstem.storage.runtime.runtime import Done
 
 if not cython.compiled:
-    # C functions of commit_thread.pxd
-    job_new: Any = None
-    job_owner = job_error = job_finished = job_free = job_is_end = job_put = job_new
-    queue_break = queue_finish = queue_free = queue_hear = queue_is_broken = queue_new = queue_serve = job_new
+    # Compiled, these are C functions, which no import may hide. As Python they are not there, and nobody makes a CommitThread.
+    if TYPE_CHECKING:
+        from mainstem.native.commit_thread import (
+            Job,
+            job_error,
+            job_finished,
+            job_free,
+            job_is_end,
+            job_new,
+            job_owner,
+            job_put,
+            queue_break,
+            queue_finish,
+            queue_free,
+            queue_hear,
+            queue_is_broken,
+            queue_new,
+            queue_serve,
+        )
 
 log_output = logging.getLogger("mainstem.storage")
 
@@ -43,15 +58,17 @@ FAILED_BEFORE = -1
 
 
 class NativeTask:
-    """A job in the lane, and whom to tell."""
+    """A job of the thread, and its listener."""
+
+    if TYPE_CHECKING:
+        # The job in C, where this is compiled.
+        native: Job
 
     def __init__(self, job: Callable[[], Any], done: Done[Any]) -> None:
         self.job = job
         self.done = done
         self.value: Any = None
         self.error: BaseException | None = None
-        if not cython.compiled:
-            self.native: Any = None
 
 
 class CommitThread:
@@ -89,17 +106,19 @@ class CommitThread:
             if job_is_end(native):
                 job_free(native)
                 return
-            task = job_owner(native)
-            try:
-                if queue_is_broken(self._queue):
-                    raise EngineFailed("an earlier write has failed")
-                task.value = task.job()
-            except BaseException as caught:  # noqa: BLE001 - it is the engine's to judge
-                task.error = caught
-                queue_break(self._queue)
-            # A thread that waits for its next job must not keep what the last one held.
-            task = None
+            self._do(native)
             queue_finish(self._queue, native)
+
+    def _do(self, native: Job) -> None:
+        """Do a job in Python. In a method of its own, so that a thread that waits keeps nothing of its last job."""
+        task = job_owner(native)
+        try:
+            if queue_is_broken(self._queue):
+                raise EngineFailed("an earlier write has failed")
+            task.value = task.job()
+        except BaseException as caught:  # noqa: BLE001 - it is the engine's to judge
+            task.error = caught
+            queue_break(self._queue)
 
     def _completed(self) -> None:
         """What the thread has done since the last time is told, in order."""

@@ -4,19 +4,20 @@ from cpython cimport array as columns
 from mainstem.wire.native cimport append_small, number_at, put_i64, small_number_at
 from mainstem.storage.local.runs.shared_entries cimport LogEntries
 
-cdef extern from *:
-    """
-    #define ASKED_AHEAD 12    /* So many batches before its turn the processor is asked for what is known of one; then for its bytes. */
+cdef extern from "mainstem/native/prefetch.h":
+    void prefetch(const void *place) noexcept
 
-    static inline void ask(const void *place) { __builtin_prefetch(place); }
-    static inline unsigned char *start_of(PyObject *view) { return (unsigned char *)PyMemoryView_GET_BUFFER(view)->buf; }
-    """
-    const int ASKED_AHEAD
-    void ask(const void *place) noexcept
-    unsigned char *start_of(object view) noexcept
+cdef extern from "Python.h":
+    Py_buffer *PyMemoryView_GET_BUFFER(object view) noexcept
 
 cdef extern from "string.h":
     void *memcpy(void *to, const void *source, size_t size) noexcept
+
+cdef enum:
+    ASKED_AHEAD = 12    # so many batches ahead the processor is asked for what is known of one; half as many ahead, for its bytes
+
+cdef inline unsigned char *start_of(view) noexcept:
+    return <unsigned char *>PyMemoryView_GET_BUFFER(view).buf
 
 cdef inline void ask_for_batch(
     columns.array bases, columns.array counts, columns.array times, columns.array positions, columns.array sizes, content,
@@ -26,16 +27,16 @@ cdef inline void ask_for_batch(
     cdef unsigned char *batch
     if at + ASKED_AHEAD < indices.ob_size:
         index = indices.data.as_uints[at + ASKED_AHEAD]
-        ask(&bases.data.as_longlongs[index])
-        ask(&counts.data.as_uints[index])
-        ask(&times.data.as_longlongs[index])
-        ask(&positions.data.as_ulonglongs[index])
-        ask(&sizes.data.as_uints[index])
+        prefetch(&bases.data.as_longlongs[index])
+        prefetch(&counts.data.as_uints[index])
+        prefetch(&times.data.as_longlongs[index])
+        prefetch(&positions.data.as_ulonglongs[index])
+        prefetch(&sizes.data.as_uints[index])
     if at + ASKED_AHEAD // 2 < indices.ob_size:
         batch = start_of(content) + positions.data.as_ulonglongs[indices.data.as_uints[at + ASKED_AHEAD // 2]]
-        ask(batch)
-        ask(batch + 64)
-        ask(batch + 128)
+        prefetch(batch)
+        prefetch(batch + 64)
+        prefetch(batch + 128)
 
 cdef inline void copy_from(content, long long position, Py_ssize_t size, bytearray block, Py_ssize_t at) noexcept:
     memcpy(<char *>block + at, start_of(content) + position, size)

@@ -5,17 +5,8 @@ from mainstem.storage.sequencer.log_tail cimport Arrivals, LogTail
 
 cdef Py_ssize_t ASKED_AHEAD
 
-cdef extern from *:
-    """
-    #define STATE_AT 6    /* in a DataEntry */
-
-    static inline void ask_for_state(PyObject *entries, Py_ssize_t index) {
-        char *state = (char *)PyTuple_GET_ITEM(PyList_GET_ITEM(entries, index), STATE_AT);
-        __builtin_prefetch(state, 1);
-        __builtin_prefetch(state + 64, 1);
-    }
-    """
-    void ask_for_state(list entries, Py_ssize_t index) noexcept
+cdef extern from "mainstem/native/prefetch.h":
+    void prefetch_state(list entries, Py_ssize_t index) noexcept
 
 @cython.locals(
     count=Py_ssize_t, index=Py_ssize_t, base="long long", time="long long", size="long long", records="long long", state=LogState,

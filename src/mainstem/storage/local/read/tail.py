@@ -18,8 +18,8 @@ except ImportError:
     from mainstem.compiled import Uncompiled as cython  # noqa: N813
 if not cython.compiled:
     # C functions of tail.pxd and log_state.pxd
-    ask_for_state: Any = None
-    keep_row = ask_for_state
+    prefetch_state: Any = None
+    keep_row = prefetch_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ def show_entries(arrivals: Arrivals, entries: list[DataEntry], place: int, note:
     count = len(entries)
     for index in range(count):
         if cython.compiled and index + ASKED_AHEAD < count:
-            ask_for_state(entries, index + ASKED_AHEAD)
+            prefetch_state(entries, index + ASKED_AHEAD)
         base, time, size, records, _, _, log_state, _ = entries[index]
         state = log_state
         if cython.compiled:
