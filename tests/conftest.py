@@ -7,8 +7,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-# Deadlines measure a busy machine rather than the code; `thorough` is for an evening.
+# Deadlines measure a busy machine rather than the code. `again` is for tests that run a second time, as Python; `thorough` is for
+# an evening.
 settings.register_profile("quick", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("again", deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("thorough", deadline=None, max_examples=2_000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
