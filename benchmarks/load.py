@@ -64,14 +64,11 @@ async def engine(directory: str, *, merging: bool, logs: int = 0, **settings: ob
     if not merging:
         settings = {"merge_files_min": NEVER, "unmerged_files_max": NEVER, **settings}
     runtime = local_runtime(asyncio.get_running_loop())
-    opened = LocalEngine.open(
-        disk=LocalDisk(),
-        runtime=runtime,
-        settings=EngineSettings(data_directory=directory, **settings),  # type: ignore[arg-type]
-    )
+    made = EngineSettings(data_directory=directory, **settings)  # type: ignore[arg-type]
+    opened = LocalEngine.open(disk=LocalDisk(), runtime=runtime, settings=made)
     for first in range(0, logs, CREATE_STEP):
         await opened.alter([CreateLog(log) for log in range(first, min(logs, first + CREATE_STEP))])
-    while opened.writer.spares < opened.settings.wal_spare_files:  # noqa: ASYNC110 - spares tell nobody
+    while opened.writer.spares < made.wal_spare_files:  # noqa: ASYNC110 - spares tell nobody
         await asyncio.sleep(0.01)
     try:
         yield opened

@@ -32,7 +32,7 @@ async def sustained(parent: str | None, seconds: float) -> list[Figure]:
             for first in range(0, LOGS, 1000):
                 await opened.alter([ConfigureLog(log, limit) for log in range(first, first + 1000)])
             merging, stalls = await _load(opened, seconds)
-            waiting = len(opened.sealed)
+            waiting = len(opened.backlog.files)
     return [
         Figure(f"sustained single-record commits/s over {seconds:.0f} s, merging, to merging idle", merging, idle, 0.6),
         Figure("files waiting to be merged at the end", waiting, at_most=8),

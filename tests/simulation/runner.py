@@ -14,7 +14,7 @@ from mainstem.storage.local.settings import EngineSettings
 from mainstem.testing.disk import SimulatedDisk
 from mainstem.testing.runtime import SimulatedRuntime
 from tests.simulation.seed_run import Outcome, run_seed
-from tests.simulation.small_limits import small_limits
+from tests.simulation.small_limits import SMALL_LIMITS
 from tests.simulation.temper import Temper, draw_temper
 from tests.simulation.world import World
 
@@ -22,8 +22,8 @@ CHUNK_SEEDS = 10
 
 
 def open_local_engine(*, disk: SimulatedDisk, runtime: SimulatedRuntime, settings: EngineSettings) -> LocalEngine:
-    """The engine under test."""
-    return LocalEngine.open(disk=disk, runtime=runtime, settings=settings)
+    """The engine under test, with limits that it meets."""
+    return LocalEngine.open(disk=disk, runtime=runtime, settings=settings, limits=SMALL_LIMITS)
 
 
 def run_local_seed(
@@ -33,8 +33,7 @@ def run_local_seed(
     tail: int = 25,
 ) -> Outcome:
     """One history over the local engine."""
-    with small_limits():
-        return run_seed(seed, open_local_engine, run_merge=run_merge_job, draw=draw, prepare=prepare, tail=tail)
+    return run_seed(seed, open_local_engine, run_merge=run_merge_job, draw=draw, prepare=prepare, tail=tail)
 
 
 def run_seeds(seeds: Iterable[int], run: Callable[[int], Outcome] = run_local_seed) -> Iterator[Outcome]:

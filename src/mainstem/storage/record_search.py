@@ -1,13 +1,25 @@
-"""Finding a record in batches by time or key: the slow way, batch by batch. Pure."""
+"""Finding a position in a log: an edge, or a record by time or key, the slow way, batch by batch. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mainstem.storage.contract import Buffer, Found, KeyAfter
+from mainstem.storage.contract import Buffer, Edge, Found, KeyAfter, Place
+from mainstem.storage.sequencer.log_state import LogState
 from mainstem.wire.record_batch import keys_in, open_batch, read_header
 
 NOT_FOUND = Found(-1)
+
+
+def find_edge(state: LogState, place: Place) -> Found | None:
+    """A place that is known without a look at records; None if this one is not."""
+    if place is Edge.START:
+        return Found(state.visible_start)
+    if place is Edge.END:
+        return Found(state.end)
+    if place is Edge.STABLE:
+        return Found(state.stable)
+    return None
 
 
 def find_time(batches: Iterable[Buffer], timestamp_ms: int, start: int) -> Found:

@@ -167,10 +167,10 @@ async def test_a_broker_with_too_much_to_do_can_be_asked_again(engine: MemoryEng
     await broker.topics.ensure(NewTopic("t", 1))
     task = Task(broker, 0)
     for value in (b"a", b"b"):
-        engine._refusal = Overloaded("for a while")
+        engine.sequencer.refusal = Overloaded("for a while")
         with pytest.raises(Overloaded):
             await task.write("t", 0, value)
-        engine._refusal = None
+        engine.sequencer.refusal = None
         await task.write("t", 0, value)
     await publish(broker, 0, task)
     assert await values_in(broker, "t") == [b"a", b"b"]

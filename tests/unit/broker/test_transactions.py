@@ -123,10 +123,10 @@ async def test_an_end_that_the_log_refuses_can_be_asked_for_again(engine: Memory
     (log,) = (await broker.topics.ensure(NewTopic("t", 1))).logs
     identity = await broker.transactions.begin("tx", LONG_MS, None)
     await write(broker, identity, log)
-    engine._ledger.full = True
+    engine.ledger.full = True
     with pytest.raises(StorageFull):
         await broker.transactions.end("tx", identity, commit=True, raises_epoch=True)
-    engine._ledger.full = False
+    engine.ledger.full = False
     await write(broker, identity, log, 1)
     assert (await broker.transactions.end("tx", identity, commit=True, raises_epoch=True)).epoch == 1
     assert await ends(broker, log) == (3, 3)

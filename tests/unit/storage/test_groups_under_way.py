@@ -9,9 +9,11 @@ import pytest
 from mainstem.model.errors import EngineFailed
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Append, Commit, CreateLog, Mutation
-from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.storage.sequencer.commit_group import CommitGroup
-from mainstem.storage.sequencer.ledger_engine import HALF_ENTRIES_MAX
+from mainstem.storage.sequencer.ledger import Ledger
+from mainstem.storage.sequencer.limits import SequencerLimits
+from mainstem.storage.sequencer.log_state import FLUSH_SYNC, LogState
+from mainstem.storage.sequencer.sequencer import Sequencer
 from mainstem.wire.record_batch import encode_batch
 
 BATCH = bytes(encode_batch([(0, 1_700_000_000_000, None, b"value", ())]))
@@ -53,21 +55,35 @@ class Turns:
             function()
 
 
-class HeldEngine(MemoryEngine):
+class HeldStore:
     """Groups become durable when the test says so."""
 
     def __init__(self, runtime: Turns) -> None:
-        super().__init__(runtime, group_bytes_max=GROUP_BYTES_MAX)
         self.turns = runtime
         self.held: list[CommitGroup] = []
+        ledger = Ledger(
+            default_rank=FLUSH_SYNC, commit_bytes_max=32 << 20, copy_bytes_max=1 << 62, now_ms=runtime.now_ms
+        )
+        self.sequencer = Sequencer(runtime, ledger, group_bytes_max=GROUP_BYTES_MAX, pending_bytes_max=256 << 20)
+        self.sequencer.attach(self)
+        self.commit = self.sequencer.commit
 
-    def _submit(self, group: CommitGroup) -> None:
+    def submit(self, group: CommitGroup) -> None:
         self.held.append(group)
+
+    def show(self, group: CommitGroup) -> None:
+        pass
+
+    def log_trimmed(self, state: LogState) -> None:
+        pass
+
+    def log_deleted(self, state: LogState) -> None:
+        pass
 
     def finish(self) -> CommitGroup:
         """The disk is done with the oldest."""
         group = self.held.pop(0)
-        self._durable(group)
+        self.sequencer.durable(group)
         return group
 
     def call(self, commits: int = 1) -> Answer:
@@ -79,193 +95,211 @@ class HeldEngine(MemoryEngine):
 
 
 @pytest.fixture
-def engine() -> HeldEngine:
-    engine = HeldEngine(Turns())
-    engine.alter([CreateLog(1)])
-    engine.turns.end_turn()
-    engine.finish()
-    return engine
+def store() -> HeldStore:
+    store = HeldStore(Turns())
+    store.sequencer.alter([CreateLog(1)])
+    store.turns.end_turn()
+    store.finish()
+    return store
 
 
-def go_round(engine: HeldEngine, callers: int, rounds: int, commits: int = 1) -> list[list[int]]:
+def go_round(store: HeldStore, callers: int, rounds: int, commits: int = 1) -> list[list[int]]:
     """Callers who each wait for their last answer; the sizes of the groups at the disk after each of its groups."""
-    waiting = [engine.call(commits) for _ in range(callers)]
-    engine.turns.end_turn()
+    waiting = [store.call(commits) for _ in range(callers)]
+    store.turns.end_turn()
     seen = []
     for _ in range(rounds):
-        engine.finish()
+        store.finish()
         # Whoever has been answered calls again, one after the other in one turn.
-        waiting = [engine.call(commits) if answer.done else answer for answer in waiting]
-        engine.turns.end_turn()
-        seen.append(engine.sizes)
+        waiting = [store.call(commits) if answer.done else answer for answer in waiting]
+        store.turns.end_turn()
+        seen.append(store.sizes)
     return seen
 
 
-def test_few_callers_share_one_sync(engine):
-    seen = go_round(engine, callers=31, rounds=8)
+def test_few_callers_share_one_sync(store):
+    seen = go_round(store, callers=31, rounds=8)
     assert seen == [[31]] * 8
 
 
-def test_what_few_bring_while_a_group_is_at_the_disk_waits_for_it(engine):
-    first = engine.call()
-    engine.turns.end_turn()
-    others = [engine.call() for _ in range(5)]
-    engine.turns.end_turn()
-    assert engine.sizes == [1]
-    engine.finish()
+def test_what_few_bring_while_a_group_is_at_the_disk_waits_for_it(store):
+    first = store.call()
+    store.turns.end_turn()
+    others = [store.call() for _ in range(5)]
+    store.turns.end_turn()
+    assert store.sizes == [1]
+    store.finish()
     assert first.done
     assert not any(answer.done for answer in others)
-    assert engine.sizes == [5]
+    assert store.sizes == [5]
 
 
-def test_many_callers_keep_a_group_behind_the_one_at_the_disk(engine):
-    seen = go_round(engine, callers=64, rounds=12)
+def test_many_callers_keep_a_group_behind_the_one_at_the_disk(store):
+    seen = go_round(store, callers=64, rounds=12)
     assert all(len(sizes) == 2 for sizes in seen[4:]), seen
 
 
 @pytest.mark.parametrize("callers", [32, 33, 40, 64, 127])
-def test_they_come_in_halves(engine, callers):
-    seen = go_round(engine, callers=callers, rounds=12)
+def test_they_come_in_halves(store, callers):
+    seen = go_round(store, callers=callers, rounds=12)
     assert all(len(sizes) == 2 and min(sizes) == callers // 2 for sizes in seen[4:]), seen
 
 
-def test_callers_who_keep_the_disk_waiting_come_in_one_group(engine):
-    seen = go_round(engine, callers=2 * HALF_ENTRIES_MAX + 2, rounds=8)
+def test_callers_who_keep_the_disk_waiting_come_in_one_group(store):
+    seen = go_round(store, callers=2 * SequencerLimits().half_entries_max + 2, rounds=8)
     assert all(len(sizes) == 1 for sizes in seen), seen
 
 
-def test_so_do_those_who_bring_many_batches_each(engine):
-    seen = go_round(engine, callers=48, rounds=8, commits=5)
+def test_so_do_those_who_bring_many_batches_each(store):
+    seen = go_round(store, callers=48, rounds=8, commits=5)
     assert all(len(sizes) == 1 for sizes in seen), seen
 
 
-def test_the_number_of_callers_is_forgotten(engine):
-    go_round(engine, callers=64, rounds=6)
-    while engine.held:
-        engine.finish()
+def test_the_number_of_callers_is_forgotten(store):
+    go_round(store, callers=64, rounds=6)
+    while store.held:
+        store.finish()
     for _ in range(30):
-        answer = engine.call()
-        engine.turns.end_turn()
-        engine.finish()
+        answer = store.call()
+        store.turns.end_turn()
+        store.finish()
         assert answer.done
-    assert go_round(engine, callers=24, rounds=4) == [[24]] * 4
+    assert go_round(store, callers=24, rounds=4) == [[24]] * 4
 
 
-def test_no_more_than_two_groups_are_under_way(engine):
-    go_round(engine, callers=64, rounds=6)
+def test_no_more_than_two_groups_are_under_way(store):
+    go_round(store, callers=64, rounds=6)
     for _ in range(500):
-        engine.call()
-    engine.turns.end_turn()
-    assert len(engine.held) == 2
+        store.call()
+    store.turns.end_turn()
+    assert len(store.held) == 2
 
 
-def test_a_full_group_does_not_wait_for_the_one_at_the_disk(engine):
-    first = engine.call()
-    engine.turns.end_turn()
-    large = engine.call(commits=3 * GROUP_BYTES_MAX // len(BATCH))
-    assert len(engine.held) == 2
-    assert not engine.held[1].answers
-    while engine.held:
+def test_a_full_group_does_not_wait_for_the_one_at_the_disk(store):
+    first = store.call()
+    store.turns.end_turn()
+    large = store.call(commits=3 * GROUP_BYTES_MAX // len(BATCH))
+    assert len(store.held) == 2
+    assert not store.held[1].answers
+    while store.held:
         assert not large.done
-        engine.finish()
+        store.finish()
     assert first.done
     assert len(large.result()) == 3 * GROUP_BYTES_MAX // len(BATCH)
 
 
-def test_answers_come_in_the_order_of_the_groups_and_each_with_its_own(engine):
-    go_round(engine, callers=64, rounds=5)
-    first, second = engine.held
-    engine.finish()
+def test_answers_come_in_the_order_of_the_groups_and_each_with_its_own(store):
+    go_round(store, callers=64, rounds=5)
+    first, second = store.held
+    store.finish()
     assert all(answer.done for answer, _ in first.answers)
     assert not any(answer.done for answer, _ in second.answers)
 
 
-def test_what_waits_for_all_before_it_waits_for_the_last_group(engine):
-    go_round(engine, callers=64, rounds=5)
-    while not engine._open.empty:
-        engine.finish()
-    assert engine.held
-    loaded = engine.load("anything")
-    while engine.held:
+def test_what_waits_for_all_before_it_waits_for_the_last_group(store):
+    go_round(store, callers=64, rounds=5)
+    while store.sequencer.pending_bytes > sum(group.bytes for group in store.held):
+        store.finish()
+    assert store.held
+    loaded = store.sequencer.load("anything")
+    while store.held:
         assert not loaded.done
-        engine.finish()
+        store.finish()
     assert loaded.done
 
 
-def test_a_failure_fails_every_group_under_way(engine):
-    go_round(engine, callers=64, rounds=5)
-    assert len(engine.held) == 2
-    answers = [answer for group in engine.held for answer, _ in group.answers]
-    later = engine.call()
-    engine._fail(EngineFailed("the disk is gone"))
+def test_a_failure_fails_every_group_under_way(store):
+    go_round(store, callers=64, rounds=5)
+    assert len(store.held) == 2
+    answers = [answer for group in store.held for answer, _ in group.answers]
+    later = store.call()
+    store.sequencer.fail(EngineFailed("the disk is gone"))
     assert all(isinstance(answer.error, EngineFailed) for answer in [*answers, later])
 
 
 SYNC_S = 0.008
 
 
-def sync(engine: HeldEngine) -> CommitGroup:
+def sync(store: HeldStore) -> CommitGroup:
     """The disk takes its time."""
-    engine.turns.pass_time(SYNC_S)
-    return engine.finish()
+    store.turns.pass_time(SYNC_S)
+    return store.finish()
 
 
-def acknowledge(engine: HeldEngine, number: int) -> Answer:
-    return engine.commit([Commit(state=[Mutation("acks", b"%d" % number, b"")])], patient=True)
+def acknowledge(store: HeldStore, number: int) -> Answer:
+    return store.commit([Commit(state=[Mutation("acks", b"%d" % number, b"")])], patient=True)
 
 
-def test_a_record_and_the_acknowledgement_of_the_last_one_share_a_sync(engine):
+def test_a_record_and_the_acknowledgement_of_the_last_one_share_a_sync(store):
     """One sender that waits for each answer, one consumer that acknowledges each record: one sync for each record."""
-    engine.call()
-    engine.turns.end_turn()
-    sync(engine)
+    store.call()
+    store.turns.end_turn()
+    sync(store)
     for number in range(5):
-        acknowledgement = acknowledge(engine, number)
-        engine.turns.end_turn()
-        assert engine.sizes == [], "the sender was just answered"
-        engine.turns.pass_time(0.001)
-        record = engine.call()
-        engine.turns.end_turn()
-        assert engine.sizes == [2]
-        sync(engine)
+        acknowledgement = acknowledge(store, number)
+        store.turns.end_turn()
+        assert store.sizes == [], "the sender was just answered"
+        store.turns.pass_time(0.001)
+        record = store.call()
+        store.turns.end_turn()
+        assert store.sizes == [2]
+        sync(store)
         assert record.done
         assert acknowledgement.done
 
 
-def test_patience_ends(engine):
-    engine.call()
-    engine.turns.end_turn()
-    sync(engine)
-    acknowledgement = acknowledge(engine, 1)
-    engine.turns.end_turn()
-    engine.turns.pass_time(SYNC_S / 2)
-    assert engine.sizes == [1], "the sender did not come again"
-    sync(engine)
+def test_patience_ends(store):
+    store.call()
+    store.turns.end_turn()
+    sync(store)
+    acknowledgement = acknowledge(store, 1)
+    store.turns.end_turn()
+    store.turns.pass_time(SYNC_S / 2)
+    assert store.sizes == [1], "the sender did not come again"
+    sync(store)
     assert acknowledgement.done
-    acknowledge(engine, 2)
-    engine.turns.end_turn()
-    assert engine.sizes == [1], "nobody has sent since"
+    acknowledge(store, 2)
+    store.turns.end_turn()
+    assert store.sizes == [1], "nobody has sent since"
 
 
-def test_what_was_acknowledged_during_a_sync_waits_for_the_sender_of_it(engine):
-    engine.call()
-    engine.turns.end_turn()
-    acknowledge(engine, 1)
-    sync(engine)
-    assert engine.sizes == []
-    engine.call()
-    engine.turns.end_turn()
-    assert engine.sizes == [2]
+def test_what_was_acknowledged_during_a_sync_waits_for_the_sender_of_it(store):
+    store.call()
+    store.turns.end_turn()
+    acknowledge(store, 1)
+    sync(store)
+    assert store.sizes == []
+    store.call()
+    store.turns.end_turn()
+    assert store.sizes == [2]
 
 
-def test_a_closing_engine_is_not_patient(engine):
-    engine.call()
-    engine.turns.end_turn()
-    sync(engine)
-    acknowledgement = acknowledge(engine, 1)
-    engine.turns.end_turn()
-    engine.close()
-    engine.turns.end_turn()
-    assert engine.sizes[:1]
-    sync(engine)
+def test_a_closing_engine_is_not_patient(store):
+    store.call()
+    store.turns.end_turn()
+    sync(store)
+    acknowledgement = acknowledge(store, 1)
+    store.turns.end_turn()
+    store.sequencer.begin_closing()
+    store.sequencer.answer_when_durable(Answer(), None)
+    store.turns.end_turn()
+    assert store.sizes[:1]
+    sync(store)
     assert acknowledgement.done
+
+
+def test_a_group_that_waits_for_a_sync_is_submitted_before_all_that_come_after_it(store):
+    waiting: list[Callable[[], None]] = []
+    proof = CommitGroup()
+    store.sequencer.begin_after(waiting.append, proof)
+    later = store.call(commits=3 * GROUP_BYTES_MAX // len(BATCH))
+    store.turns.end_turn()
+    assert not store.held
+    assert not store.sequencer.is_idle
+    waiting.pop()()
+    assert store.held[0] is proof
+    while store.held:
+        assert not later.done
+        store.finish()
+    assert later.done
+    assert store.sequencer.is_idle

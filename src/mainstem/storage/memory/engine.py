@@ -3,54 +3,44 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
-from operator import itemgetter
+from collections.abc import Callable, Sequence
 
-from mainstem.model.errors import EngineClosed, OffsetOutOfRange, UnknownLog
+from mainstem.model.errors import OffsetOutOfRange, UnknownLog
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import (
     Budget,
     Buffer,
     Commit,
     Edge,
+    Fence,
     Found,
     KeyAfter,
+    Lease,
+    LogChange,
     MaintainReport,
+    Mutation,
     Place,
     ReadHint,
     ReadResult,
+    StateSnapshot,
     TimeAfter,
     TrimLog,
+    Watch,
+    WatchCallback,
 )
-from mainstem.storage.record_search import find_key, find_newest, find_time
+from mainstem.storage.memory.store import MemoryLog, MemoryStore
+from mainstem.storage.record_search import find_edge, find_key, find_newest, find_time
 from mainstem.storage.retention import retained_start
 from mainstem.storage.runtime.runtime import Runtime
-from mainstem.storage.sequencer.commit_group import CommitGroup
 from mainstem.storage.sequencer.ledger import Ledger
-from mainstem.storage.sequencer.ledger_engine import LedgerEngine
 from mainstem.storage.sequencer.log_state import FLUSH_SYNC, LogState
-from mainstem.wire.record_batch import decode_keys, decode_records, place_batch, read_header, rewrite_batch
+from mainstem.storage.sequencer.sequencer import Sequencer
+from mainstem.wire.record_batch import decode_keys, decode_records, read_header, rewrite_batch
 
 PRODUCER_EXPIRY_MS = 86_400_000
 
 
-class MemoryLog:
-    """The batches of one log, in order."""
-
-    __slots__ = ("bases", "batches", "times")
-
-    def __init__(self) -> None:
-        self.bases: list[int] = []
-        self.batches: list[Buffer] = []
-        self.times: list[int] = []
-
-    def nexts(self) -> Iterator[int]:
-        """Offset after each batch."""
-        for batch in self.batches:
-            yield read_header(batch).next_offset
-
-
-class MemoryEngine(LedgerEngine):
+class MemoryEngine:
     """An engine whose disk is the next turn of the event loop."""
 
     def __init__(
@@ -61,48 +51,53 @@ class MemoryEngine(LedgerEngine):
         group_bytes_max: int = 4 << 20,
         pending_bytes_max: int = 256 << 20,
     ) -> None:
-        ledger = Ledger(
+        self._runtime = runtime
+        self.ledger = Ledger(
             default_rank=FLUSH_SYNC, commit_bytes_max=commit_bytes_max, copy_bytes_max=1 << 62, now_ms=runtime.now_ms
         )
-        super().__init__(runtime, ledger, group_bytes_max=group_bytes_max, pending_bytes_max=pending_bytes_max)
-        self._stored: dict[int, MemoryLog] = {}
+        self.sequencer = Sequencer(
+            runtime, self.ledger, group_bytes_max=group_bytes_max, pending_bytes_max=pending_bytes_max
+        )
+        self._store = MemoryStore(runtime, self.sequencer)
+        self.sequencer.attach(self._store)
+        # These two are called for every request: without a call in between.
+        self.commit = self.sequencer.commit
+        self.is_above = self.sequencer.is_above
 
-    def _submit(self, group: CommitGroup) -> None:
-        self._runtime.call_soon(lambda: self._durable(group))
+    @property
+    def is_full(self) -> bool:
+        """Whether appends are refused at present."""
+        return self.ledger.full
 
-    def _show_batches(self, group: CommitGroup) -> None:
-        shown = [
-            (base, time, size, count, state, buffer) for base, time, size, count, _, _, state, buffer in group.entries
-        ]
-        for _, base, time, _, _, size, count, _, state, place in group.refs:
-            copy = bytearray(group.entries[place][7])
-            place_batch(copy, 0, base, 0)
-            shown.append((base, time, size, count, state, copy))
-        if group.refs:
-            shown.sort(key=itemgetter(0))
-        for entry in shown:
-            self._store(*entry)
+    def when_below(self, pending_bytes: int, callback: Callable[[], None]) -> None:
+        """Call back once, when few enough bytes wait."""
+        self.sequencer.when_below(pending_bytes, callback)
 
-    def _store(self, base: int, time: int, size: int, count: int, state: LogState, buffer: Buffer) -> None:
-        log = state.log
-        state.end = base + count
-        state.bytes += size
-        if log not in self._ledger.visible:
-            return
-        stored = self._stored.setdefault(log, MemoryLog())
-        stored.bases.append(base)
-        stored.batches.append(buffer)
-        stored.times.append(time)
-        if state.watchers is not None:
-            self._note(state)
+    def watch(self, callback: WatchCallback) -> Watch:
+        """Be told when logs grow."""
+        return self.sequencer.watch(callback)
 
-    def _forget_log(self, state: LogState) -> None:
-        super()._forget_log(state)
-        self._stored.pop(state.log, None)
+    def load(self, scope: str) -> Answer[StateSnapshot]:
+        """The state of a scope."""
+        return self.sequencer.load(scope)
+
+    def lease(self, role: str, ttl_ms: int, renew: Lease | None = None) -> Answer[Lease | None]:
+        """Take or prolong a role."""
+        return self.sequencer.lease(role, ttl_ms, renew)
+
+    def alter(
+        self, changes: Sequence[LogChange], state: Sequence[Mutation] = (), fences: Sequence[Fence] = ()
+    ) -> Answer[None]:
+        """Create, configure, delete logs."""
+        return self.sequencer.alter(changes, state, fences)
+
+    def trim(self, log: int, before: int) -> Answer[int]:
+        """Move the start of a log."""
+        return self.sequencer.trim(log, before)
 
     def read(self, log: int, offset: int, max_bytes: int, hint: ReadHint = ReadHint.TAIL) -> Answer[ReadResult]:
         """Batches from memory; there is nothing to wait for."""
-        state = self._ledger.visible.get(log)
+        state = self.ledger.visible.get(log)
         if state is None:
             return Answer.failed(UnknownLog(f"log {log}"))
         start, end = state.visible_start, state.end
@@ -110,7 +105,7 @@ class MemoryEngine(LedgerEngine):
             return Answer.failed(OffsetOutOfRange(offset, start, end))
         taken: list[Buffer] = []
         next_offset = offset
-        stored = self._stored.get(log)
+        stored = self._store.logs.get(log)
         if max_bytes > 0 and stored is not None and stored.bases:
             size = 0
             for index in range(max(0, bisect_right(stored.bases, offset) - 1), len(stored.bases)):
@@ -131,13 +126,12 @@ class MemoryEngine(LedgerEngine):
 
     def offset_at(self, log: int, place: Place) -> Answer[Found]:
         """Find a position."""
-        state = self._ledger.visible.get(log)
+        state = self.ledger.visible.get(log)
         if state is None:
             return Answer.failed(UnknownLog(f"log {log}"))
-        edge = self._edge(state, place)
-        if edge is not None:
-            return edge
-        stored = self._stored.get(log) or MemoryLog()
+        if (edge := find_edge(state, place)) is not None:
+            return Answer.of(edge)
+        stored = self._store.logs.get(log) or MemoryLog()
         start = state.visible_start
         if isinstance(place, TimeAfter):
             batches = (b for b, time in zip(stored.batches, stored.times, strict=True) if time >= place.timestamp_ms)
@@ -150,21 +144,21 @@ class MemoryEngine(LedgerEngine):
     def maintain(self, budget: Budget) -> Answer[MaintainReport]:
         """Retention, compaction and expiry, all at once."""
         report = MaintainReport()
-        if self._closing:
-            return Answer.failed(EngineClosed("the engine is closed"))
+        if (end := self.sequencer.end) is not None:
+            return Answer.failed(end)
         now = self._runtime.now_ms()
-        for state in list(self._ledger.visible.values()):
+        for state in list(self.ledger.visible.values()):
             if self._retain(state, now):
                 report.trimmed_logs += 1
             if state.config.compact and self._compact(state, now):
                 report.compacted_logs += 1
             report.expired_producers += self._expire(state, now)
         answer: Answer[MaintainReport] = Answer()
-        self._answer_when_durable(answer, report)
+        self.sequencer.answer_when_durable(answer, report)
         return answer
 
     def _retain(self, state: LogState, now_ms: int) -> bool:
-        stored = self._stored.get(state.log)
+        stored = self._store.logs.get(state.log)
         if stored is None:
             return False
         start = retained_start(
@@ -185,7 +179,7 @@ class MemoryEngine(LedgerEngine):
         return moved
 
     def _compact(self, state: LogState, now_ms: int) -> bool:
-        stored = self._stored.get(state.log)
+        stored = self._store.logs.get(state.log)
         if stored is None:
             return False
         config = state.config
@@ -244,7 +238,7 @@ class MemoryEngine(LedgerEngine):
 
     def close(self) -> Answer[None]:
         """Take no more commits; answer when the last one was answered."""
-        self._begin_closing()
+        self.sequencer.begin_closing()
         answer: Answer[None] = Answer()
-        self._answer_when_durable(answer, None)
+        self.sequencer.answer_when_durable(answer, None)
         return answer

@@ -2,6 +2,6 @@
 cdef class CommitGroup:
     cdef public list entries, refs, state, effects, answers
     cdef public object body
-    cdef public long long bytes, sequence
+    cdef public long long bytes, sequence, place
     cdef public int rank
     cdef public bint is_urgent

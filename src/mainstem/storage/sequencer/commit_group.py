@@ -20,7 +20,19 @@ RefEntry = tuple[int, int, int, int, int, int, int, int, LogState, int]
 class CommitGroup:
     """Commits of one group, in order."""
 
-    __slots__ = ("answers", "body", "bytes", "effects", "entries", "is_urgent", "rank", "refs", "sequence", "state")
+    __slots__ = (
+        "answers",
+        "body",
+        "bytes",
+        "effects",
+        "entries",
+        "is_urgent",
+        "place",
+        "rank",
+        "refs",
+        "sequence",
+        "state",
+    )
 
     def __init__(self) -> None:
         self.entries: list[DataEntry] = []
@@ -31,6 +43,8 @@ class CommitGroup:
         self.answers: list[tuple[Answer[Any], Any]] = []
         self.body: Sequence[Buffer] = ()
         """The batches as they are written, small ones joined; set when the group is encoded."""
+        self.place = 0
+        """Where in the store the batches lie; set when the group is durable."""
         self.bytes = 0
         self.is_urgent = False
         """Whether somebody waits for it who is not patient."""

@@ -75,3 +75,38 @@ class WatchHandle:
             except Exception:
                 # One watcher's bug must not keep the others, and the answers behind them, waiting.
                 log_output.exception("a watch callback failed")
+
+
+class Watches:
+    """All watches of one engine, and which of them the group that is being shown has moved."""
+
+    __slots__ = ("_lookup", "_touched")
+
+    def __init__(self, lookup: Callable[[int], LogState | None]) -> None:
+        self._lookup = lookup
+        self._touched: list[WatchHandle] = []
+
+    def open(self, callback: WatchCallback) -> WatchHandle:
+        """A watch of no log yet."""
+        return WatchHandle(callback, self._lookup)
+
+    def note(self, state: LogState) -> None:
+        """A log has moved: remember whom to tell."""
+        for handle in state.watchers or ():
+            if handle.note(state):
+                self._touched.append(handle)
+
+    def note_deleted(self, state: LogState) -> None:
+        """A log is gone: remember whom to tell, and forget who watched it."""
+        for handle in state.watchers or ():
+            if handle.note_deleted(state.log):
+                self._touched.append(handle)
+        state.watchers = None
+
+    def tell(self) -> None:
+        """Call back every watch that was noted since the last time, once."""
+        touched = self._touched
+        if touched:
+            self._touched = []
+            for handle in touched:
+                handle.tell()

@@ -195,7 +195,7 @@ async def test_publishers_are_blocked_and_let_go(connect: Connect, broker: Broke
     client.publish("q", b"x", delivery_mode=2)
     assert (await client.wait("connection.blocked"))["reason"] == "low on disk"
     assert client.session.input_wanted is None
-    ledger = broker.queues.outbox._engine._ledger
+    ledger = broker.queues.outbox._engine.ledger
     ledger.full = True
     broker.queues.outbox._try_again()
     assert client.session.input_wanted is None, "who was let go would be refused at once"

@@ -12,7 +12,7 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mainstem.storage.local.merge import compaction
+from mainstem.storage.local.limits import MergeLimits
 from mainstem.storage.local.merge.job import CompactionRule, MergeOutcome, RunOutput
 from mainstem.wire.compression import Compression
 from mainstem.wire.record_batch import Record, check_stored_batch, decode_records, encode_batch, read_header
@@ -201,11 +201,17 @@ def build(space: Workspace, todo: list[Step]) -> tuple[Model, list[RunOutput]]:
 @settings(max_examples=60)
 @given(steps, st.sampled_from([150, 1 << 16]), st.sampled_from([1, 1 << 30]), st.sampled_from([1, 3, 1000]))
 def test_against_the_model(todo: list[Step], block: int, run: int, keys: int) -> None:
-    with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compaction, "KEYS_MAX", keys)
+    limits = MergeLimits(compacted_keys_max=keys)
+    with tempfile.TemporaryDirectory() as directory:
         space = Workspace(Path(directory))
         model, runs = build(space, todo)
-        rule = {"stable": model.stable(), "aborted": model.aborted, "block_bytes": block, "run_bytes_max": run}
+        rule = {
+            "stable": model.stable(),
+            "aborted": model.aborted,
+            "block_bytes": block,
+            "run_bytes_max": run,
+            "limits": limits,
+        }
         first = compact(space, runs, now_ms=100, **rule)  # type: ignore[arg-type]
         kept = records_in(space, first.runs)
         expected = model.kept(model.stable())
@@ -328,10 +334,9 @@ def test_batch_that_cannot_be_decoded_stays(space: Workspace) -> None:
     assert space.content(outcome.runs)[LOG] == space.wal.expected[LOG][1:]
 
 
-def test_many_keys_are_compacted_by_shares(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "KEYS_MAX", 10)
+def test_many_keys_are_compacted_by_shares(space: Workspace) -> None:
     for value in (b"1", b"2"):
         for key in range(200):
             put(space, [(b"%d" % key, value)])
-    outcome = compact(space, flush(space))
+    outcome = compact(space, flush(space), limits=MergeLimits(compacted_keys_max=10))
     assert [record.offset for record in records_in(space, outcome.runs)] == list(range(200, 400))

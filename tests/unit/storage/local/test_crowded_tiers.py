@@ -19,7 +19,7 @@ def new_node() -> Node:
 def add_run(node: Node, text: str, records: int) -> None:
     """A file of the write-ahead log that is merged by itself; if its batches are large, it is adopted."""
     node.append(LOG, text, records=records)
-    node.engine.seal_active()
+    node.engine.proofs.seal_active()
     node.append(LOG, f"{text} after", records=1)
     node.wait(node.engine.maintain(Budget()))
     node.settle()

@@ -206,15 +206,15 @@ def test_state_is_refused_before_it_takes_what_deletion_and_the_next_start_need(
 def test_a_merge_that_found_no_room_is_tried_as_soon_as_there_is_some() -> None:
     node = full_node()
     take_all_room(node)
-    node.engine.seal_active()
+    node.engine.proofs.seal_active()
     for _ in range(5):
         maintain(node)
-    sealed = len(node.engine.sealed)
+    sealed = len(node.engine.backlog.files)
     assert sealed
     node.disk.capacity = 1 << 40
     node.wait(node.engine.maintain(Budget()))
     node.settle()
-    assert len(node.engine.sealed) < sealed
+    assert len(node.engine.backlog.files) < sealed
 
 
 # Early deletion, where the operator wants it

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mainstem.storage.contract import LogConfig
 from mainstem.storage.local.frame import COMMIT, DATA, FRAME_BYTES, FRAME_MAGIC, SECTOR_BYTES, encode_frame
-from mainstem.storage.local.wal import group_encoding
+from mainstem.storage.local.limits import EngineLimits
 from mainstem.storage.local.wal.group_encoding import encode_group
 from mainstem.storage.local.wal.stored_group import decode_group
 from mainstem.storage.sequencer.commit_group import CommitGroup
@@ -18,6 +18,7 @@ from mainstem.storage.sequencer.entries import StateItem
 from mainstem.storage.sequencer.log_state import LogState
 from mainstem.wire.record_batch import CRC_FROM, encode_batch, place_batch, read_header
 
+JOINED_BYTES_MAX = EngineLimits().joined_bytes_max
 NUMBERS = st.integers(0, 2**63 - 1)
 SIZES = st.lists(st.integers(0, 300), max_size=5)
 
@@ -43,7 +44,7 @@ def test_what_is_encoded_is_decoded(
 ) -> None:
     state: list[StateItem] = [("scope", b"key", b"value"), ("scope", b"gone", None)] if has_state else []
     group = group_of(sizes, refs, state)
-    parts, size, data_offset = encode_group(group, generation, sequence, proven, time_ms)
+    parts, size, data_offset = encode_group(group, generation, sequence, proven, time_ms, JOINED_BYTES_MAX)
     content = memoryview(b"".join(parts))
     assert len(content) == size
     assert size % SECTOR_BYTES == 0
@@ -71,15 +72,15 @@ def test_a_frame_is_as_drawn(head: bytes, body_bytes: int, generation: int, sequ
 
 
 def test_small_batches_are_joined_and_large_ones_are_not_copied() -> None:
-    small, large = group_of([10, 20]), group_of([10, 3 * group_encoding.JOINED_BYTES_MAX])
-    encode_group(small, 1, 1, 0, 0)
-    encode_group(large, 1, 1, 0, 0)
+    small, large = group_of([10, 20]), group_of([10, 3 * JOINED_BYTES_MAX])
+    encode_group(small, 1, 1, 0, 0, JOINED_BYTES_MAX)
+    encode_group(large, 1, 1, 0, 0, JOINED_BYTES_MAX)
     assert [type(part) for part in small.body] == [bytes]
     assert [id(part) for part in large.body] == [id(entry[7]) for entry in large.entries]
 
 
 def test_an_empty_group_is_a_commit_frame_alone() -> None:
-    parts, size, data_offset = encode_group(CommitGroup(), 3, 9, 8, 1)
+    parts, size, data_offset = encode_group(CommitGroup(), 3, 9, 8, 1, JOINED_BYTES_MAX)
     assert (size, data_offset) == (SECTOR_BYTES, 0)
     assert parts[0][2] == COMMIT
     assert len(parts[0]) == FRAME_BYTES + 16

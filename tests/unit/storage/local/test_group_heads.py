@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 
 from mainstem.model.errors import CorruptData
+from mainstem.storage.local.limits import MergeLimits
 from mainstem.storage.local.merge.job import WalInput
 from mainstem.storage.local.merge.sealed_file import Producers, SealedFile, read_sealed_file, read_sealed_heads
-from mainstem.storage.local.merge.wal_merge import LARGE_BATCH_BYTES
 from mainstem.storage.local.runs.run_blocks import bad_block
-from mainstem.storage.local.wal.group_heads import BATCH_BYTES_MIN
 from mainstem.storage.local.wal.stored_group import decode_group
 from mainstem.storage.runtime.disk import LocalFile
 from mainstem.storage.sequencer.producers import encode_producer
 from mainstem.wire.checksum import crc32c
 from tests.unit.storage.local.wal_builder import Workspace, plain_batch
+
+LIMITS = MergeLimits()
 
 
 @pytest.fixture
@@ -49,11 +50,11 @@ def varied(space: Workspace) -> WalInput:
     for group in range(4):
         for number in range(3):
             fields = {"producer_id": 7 + number, "producer_epoch": 1, "base_sequence": group}
-            space.wal.append(number, plain_batch(LARGE_BATCH_BYTES + number, 2, 1000 + group, **fields))
+            space.wal.append(number, plain_batch(LIMITS.large_batch_bytes + number, 2, 1000 + group, **fields))
         if group == 1:
             for _ in range(200):
                 space.wal.append(5, plain_batch(20))
-            space.wal.append(6, plain_batch(200 * BATCH_BYTES_MIN))
+            space.wal.append(6, plain_batch(200 * LIMITS.heads_batch_bytes_min))
         if group == 2:
             space.wal.mark(0, 7, 1, commit=True)
             for number in range(100):
@@ -67,7 +68,7 @@ def varied(space: Workspace) -> WalInput:
 
 
 def by_heads(space: Workspace, entry: WalInput) -> SealedFile:
-    sealed = read_sealed_heads(space.disk, entry)
+    sealed = read_sealed_heads(space.disk, entry, LIMITS)
     assert sealed is not None
     return sealed
 
@@ -98,7 +99,7 @@ def test_the_sum_of_batches_follows_from_their_heads(space: Workspace) -> None:
 def large_file(space: Workspace, log: int = 1) -> WalInput:
     for _ in range(4):
         for _ in range(4):
-            space.wal.append(log, plain_batch(4 * LARGE_BATCH_BYTES))
+            space.wal.append(log, plain_batch(4 * LIMITS.large_batch_bytes))
         space.wal.end_group()
     return space.wal.end_file()
 
@@ -130,7 +131,7 @@ def test_small_batches_are_not_looked_for_one_by_one(space: Workspace, read_byte
             space.wal.append(1, plain_batch(100))
         space.wal.end_group()
     entry = space.wal.end_file()
-    assert entry.end > 4 * LARGE_BATCH_BYTES, "in large groups"
+    assert entry.end > 4 * LIMITS.large_batch_bytes, "in large groups"
     outcome = space.done(space.wal_job())
     assert [run.adopted for run in outcome.runs] == [None]
     assert len(read_bytes) < 10
@@ -188,7 +189,7 @@ def test_damage_of_a_head_is_found_by_the_merge(space: Workspace, place: Callabl
     group, data, _ = group_edges(entry)[1]
     spoil(entry.path, place(group, data))
     with pytest.raises(CorruptData):
-        read_sealed_heads(space.disk, entry)
+        read_sealed_heads(space.disk, entry, LIMITS)
     damage = space.do(space.wal_job()).damage
     assert damage is not None
     assert damage.file == entry.path

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from mainstem.storage.contract import Budget, LogConfig
-from mainstem.storage.local.engine import LocalEngine
-from mainstem.storage.local.upkeep import maintenance
 from mainstem.storage.local.upkeep.merges import Merges
+from mainstem.storage.local.upkeep.retention_pass import RetentionPass
+from mainstem.storage.runtime.runtime import Runtime
 from mainstem.storage.runtime.steps import Steps, turn
 from tests.simulation.node import Node
 
@@ -22,13 +21,13 @@ class Passes:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.under_way = self.done = self.at_most = 0
-        monkeypatch.setattr(maintenance, "retain", self.retain)
+        monkeypatch.setattr(RetentionPass, "run", lambda retention, _: self.run(retention._runtime))
 
-    def retain(self, engine: LocalEngine, _: Any) -> Steps[None]:
+    def run(self, runtime: Runtime) -> Steps[None]:
         self.under_way += 1
         self.at_most = max(self.at_most, self.under_way)
         for _ in range(TURNS):
-            yield turn(engine.runtime)
+            yield turn(runtime)
         self.under_way -= 1
         self.done += 1
 

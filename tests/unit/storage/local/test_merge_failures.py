@@ -10,9 +10,9 @@ import pytest
 
 from mainstem.model.errors import CorruptData
 from mainstem.storage.local.frame import SECTOR_BYTES
+from mainstem.storage.local.limits import MergeLimits
 from mainstem.storage.local.merge.job import MergeJob, MergeOutcome, StateJob, decode_outcome, encode_job
 from mainstem.storage.local.merge.merge import run_merge_job
-from mainstem.storage.local.merge.wal_merge import LARGE_BATCH_BYTES
 from mainstem.storage.local.runs.run_file import RunIndex
 from mainstem.storage.local.runs.state_run import is_complete
 from mainstem.storage.local.wal.stored_group import decode_group
@@ -132,7 +132,7 @@ def test_damaged_state_run_is_damage(space: Workspace) -> None:
 def simulated(space: Workspace) -> tuple[SimulatedDisk, MergeJob]:
     """A disk with three files, the second of which will be adopted; and the job."""
     small_file(space)
-    space.wal.append(1, plain_batch(LARGE_BATCH_BYTES))
+    space.wal.append(1, plain_batch(MergeLimits().large_batch_bytes))
     space.wal.end_group()
     space.wal.end_file(slack=5000)
     small_file(space)

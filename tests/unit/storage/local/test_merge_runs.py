@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mainstem.storage.local.limits import MergeLimits
 from mainstem.storage.local.merge import run_source
 from mainstem.storage.local.merge.job import RunOutput
-from mainstem.storage.local.merge.wal_merge import LARGE_BATCH_BYTES
 from mainstem.storage.local.runs.key_index import key_hash
 from mainstem.wire.record_batch import read_header
 from tests.unit.storage.local.wal_builder import Workspace, plain_batch
@@ -97,7 +97,7 @@ def test_overlapping_inputs_are_damage(space: Workspace) -> None:
 
 def test_adopted_run_is_an_input_too(space: Workspace) -> None:
     for _ in range(3):
-        space.wal.append(1, plain_batch(LARGE_BATCH_BYTES))
+        space.wal.append(1, plain_batch(MergeLimits().large_batch_bytes))
         space.wal.append(2, plain_batch(10))
         space.wal.end_group()
     space.wal.end_file()
@@ -109,7 +109,6 @@ def test_adopted_run_is_an_input_too(space: Workspace) -> None:
 
 def test_reads_are_bounded(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = make_runs(space, [[(log, 300) for log in range(1, 30)] for _ in range(3)])
-    monkeypatch.setattr(run_source, "CHUNK_BYTES", 2000)
     sizes: list[int] = []
     original = run_source.RunSource._read_chunk
 
@@ -118,7 +117,7 @@ def test_reads_are_bounded(space: Workspace, monkeypatch: pytest.MonkeyPatch) ->
         sizes.append(len(source._chunk))
 
     monkeypatch.setattr(run_source.RunSource, "_read_chunk", spy)
-    outcome = space.done(space.runs_job(inputs))
+    outcome = space.done(space.runs_job(inputs, limits=MergeLimits(run_chunk_bytes=2000)))
     assert space.content(outcome.runs) == space.wal.expected
     assert max(sizes) <= 2000
     assert len(sizes) < 30, "blocks are read in stretches"

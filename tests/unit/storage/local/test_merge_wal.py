@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mainstem.storage.local.merge import run_series, wal_merge
-from mainstem.storage.local.merge.wal_merge import LARGE_BATCH_BYTES
+from mainstem.storage.local.limits import MergeLimits
 from mainstem.storage.local.runs.key_index import key_hash
 from mainstem.wire.record_batch import decode_keys, read_header
 from tests.unit.storage.local.wal_builder import Workspace, plain_batch
@@ -137,7 +136,7 @@ def test_run_sizes_are_bounded(space: Workspace) -> None:
 
 def large(space: Workspace, log: int, count: int = 1) -> None:
     for _ in range(count):
-        space.wal.append(log, plain_batch(LARGE_BATCH_BYTES))
+        space.wal.append(log, plain_batch(MergeLimits().large_batch_bytes))
 
 
 def test_large_batches_stay_where_they_are(space: Workspace) -> None:
@@ -244,18 +243,15 @@ def test_keys_are_indexed_where_asked(space: Workspace) -> None:
 
 
 @pytest.mark.parametrize("adopted", [False, True])
-def test_a_log_with_many_keys_has_several_tables(
-    space: Workspace, monkeypatch: pytest.MonkeyPatch, adopted: bool
-) -> None:
-    for module in (run_series, wal_merge):
-        monkeypatch.setattr(module, "TABLE_ENTRIES_MAX", 20)
+def test_a_log_with_many_keys_has_several_tables(space: Workspace, adopted: bool) -> None:
     for _ in range(40):
         space.wal.append(1, plain_batch(10, 3))
     if adopted:
         large(space, 1, 2)
     space.wal.end_group()
     space.wal.end_file()
-    outcome = space.done(space.wal_job(key_indexed=[1], block_bytes=1000))
+    limits = MergeLimits(key_table_entries_max=20)
+    outcome = space.done(space.wal_job(key_indexed=[1], block_bytes=1000, limits=limits))
     (output,) = outcome.runs
     assert (output.adopted is not None) == adopted
     index = space.load(output.path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mainstem.storage.contract import Budget, DeleteLog
-from mainstem.storage.local.merge.wal_merge import LARGE_BATCH_BYTES
+from mainstem.storage.local.limits import MergeLimits
 from tests.simulation.node import Node, make_batch
 
 FILE_BYTES = 256 * 1024
@@ -28,7 +28,7 @@ def delete_adopted(node: Node) -> None:
 
 
 def test_the_batches_are_large_enough() -> None:
-    assert LARGE_BATCH_BYTES < len(make_batch("dead 0", RECORDS)) < FILE_BYTES / 2
+    assert MergeLimits().large_batch_bytes < len(make_batch("dead 0", RECORDS)) < FILE_BYTES / 2
 
 
 def test_a_dead_adopted_run_is_the_next_file() -> None:

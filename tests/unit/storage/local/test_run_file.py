@@ -9,6 +9,7 @@ from crc32c import crc32c
 
 from mainstem.model.errors import CorruptData, UnsupportedFormat
 from mainstem.storage.local.frame import SECTOR_BYTES
+from mainstem.storage.local.limits import MergeLimits
 from mainstem.storage.local.runs.key_index import KeyTableBuilder, key_hash
 from mainstem.storage.local.runs.run_file import (
     TRAILER_BYTES,
@@ -28,7 +29,7 @@ def written() -> tuple[SimulatedDisk, str]:
     """Three logs: two blocks, none, one; the last has a key table."""
     disk = SimulatedDisk()
     disk.make_directory("/runs")
-    writer = RunWriter(disk, "/runs", FACTS)
+    writer = RunWriter(disk, "/runs", FACTS, MergeLimits())
     writer.begin_log(5, 10)
     writer.add_block(10, 20, 111, b"a" * 99, crc32c(b"a" * 99), 3)
     writer.add_block(25, 30, 99, b"b" * 10, crc32c(b"b" * 10), 1)
@@ -128,7 +129,7 @@ def test_leftover_of_an_interrupted_job_is_replaced() -> None:
     disk = SimulatedDisk()
     disk.make_directory("/runs")
     disk.open("/runs/000000000000002a.run.tmp", create=True).write([b"half a run"], 0)
-    writer = RunWriter(disk, "/runs", FACTS)
+    writer = RunWriter(disk, "/runs", FACTS, MergeLimits())
     writer.abandon()
     assert disk.paths() == []
 

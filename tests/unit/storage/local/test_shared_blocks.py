@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mainstem.storage.local.limits import MergeLimits
 from mainstem.storage.local.merge.job import CompactionRule, RunOutput
 from mainstem.storage.local.runs.key_index import key_hash
 from mainstem.storage.local.runs.needed_blocks import NeededBlocks, stored_bytes
-from mainstem.storage.local.runs.shared_entries import SHARED_BYTES_MIN
 from mainstem.wire.record_batch import read_header
 from tests.unit.storage.local.wal_builder import Workspace, plain_batch
 
@@ -160,7 +160,7 @@ def test_little_that_is_shared_among_much_that_is_not_is_copied(space: Workspace
 
 def test_large_batches_among_others_are_shared(space: Workspace) -> None:
     for _ in range(10):
-        space.wal.append(1, plain_batch(3 * SHARED_BYTES_MIN))
+        space.wal.append(1, plain_batch(3 * MergeLimits().shared_bytes_min))
         for log in range(2, 20):
             space.wal.refer(log, 0)
             space.wal.append(log, plain_batch(50))

@@ -19,7 +19,7 @@ def new_node() -> Node:
     for number in range(MESSAGES):
         batch = encode_batch([(0, 1000 + number, b"k", b"%d" % number * 50, ())])
         node.commit(Commit(appends=[Append(LOGS[0], bytearray(batch))], refers=[Refer(log, 0) for log in LOGS[1:]]))
-    node.engine.seal_active()
+    node.engine.proofs.seal_active()
     node.append(LOGS[0], "after")
     maintain(node)
     return node

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainstem.model.errors import CorruptData
-from mainstem.storage.local.runs import state_run
 from mainstem.storage.local.runs.state_run import is_complete, read_state_run, write_state_run
 from mainstem.storage.sequencer.entries import StateItem
 from mainstem.testing.disk import SimulatedDisk
@@ -26,9 +25,7 @@ entries = st.dictionaries(
 def test_round_trip(values: dict[tuple[str, bytes], bytes | None], chunk: int) -> None:
     disk = new_disk()
     items = [(scope, key, value) for (scope, key), value in sorted(values.items(), key=lambda entry: entry[0])]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(state_run, "CHUNK_BYTES", chunk)
-        path = write_state_run(disk, "/state", 7, 255, 99, iter(items))
+    path = write_state_run(disk, "/state", 7, 255, 99, iter(items), chunk)
     assert path == "/state/0000000000000007-00000000000000ff.state"
     assert disk.paths() == [path]
     assert is_complete(disk, path)
@@ -45,10 +42,9 @@ def read_all(disk: SimulatedDisk, path: str) -> list[StateItem]:
     return list(read_state_run(disk, path).items)
 
 
-def test_any_flipped_bit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_run, "CHUNK_BYTES", 1000)
+def test_any_flipped_bit_is_found() -> None:
     disk = new_disk()
-    path = write_state_run(disk, "/state", 1, 2, 3, some_items())
+    path = write_state_run(disk, "/state", 1, 2, 3, some_items(), 1000)
     for position in range(len(disk.content(path))):
         disk.flip(path, position, position % 8)
         with pytest.raises(CorruptData):
@@ -57,10 +53,9 @@ def test_any_flipped_bit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_all(disk, path) == some_items()
 
 
-def test_cut_anywhere_is_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_run, "CHUNK_BYTES", 1000)
+def test_cut_anywhere_is_incomplete() -> None:
     disk = new_disk()
-    path = write_state_run(disk, "/state", 1, 2, 3, some_items())
+    path = write_state_run(disk, "/state", 1, 2, 3, some_items(), 1000)
     content = disk.content(path)
     for size in range(len(content)):
         disk.replace(path, content[:size])

@@ -12,8 +12,8 @@ In it the last record per key stays, with its offset; older ones go. What also g
 Producers need no empty batch to be remembered, unlike in Kafka: their sequences are state. The end of the log is in the index of
 the run. A batch that cannot be decoded stays as it is.
 
-Memory is bounded by `KEYS_MAX`. A log with more keys is surveyed in several passes, each over a share of the keys: half the
-keys are put off whenever the limit is reached. So every log is compacted to its end, however many keys it has.
+Memory is bounded by `MergeLimits.compacted_keys_max`. A log with more keys is surveyed in several passes, each over a share of
+the keys: half the keys are put off whenever the limit is reached. So every log is compacted to its end, however many keys it has.
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ from mainstem.storage.local.merge.job import CompactionRule
 from mainstem.storage.local.merge.run_source import Piece
 from mainstem.wire.record_batch import BatchHeader, KeyFact, batches_in, decode_keys, read_header, rewrite_batch
 
-KEYS_MAX = 2_000_000
-"""Keys in memory at a time, about 140 bytes each."""
 DIGEST_BYTES = 16
 """Keys are compared by digest: a collision would lose a record, and 128 bits make it impossible in practice."""
 
@@ -43,12 +41,13 @@ _NOWHERE = 1 << 63
 class LogCompaction:
     """One compaction of one log, read through `pieces` as often as needed."""
 
-    def __init__(self, rule: CompactionRule, now_ms: int, pieces: Pieces) -> None:
+    def __init__(self, rule: CompactionRule, now_ms: int, pieces: Pieces, keys_max: int) -> None:
         self.removed = 0
         """Records gone so far."""
         self._rule = rule
         self._now_ms = now_ms
         self._source = pieces
+        self._keys_max = keys_max
         self._aborted = _AbortedRanges(rule.aborted)
         self._superseded = BitMap64()
         self._special = BitMap64()
@@ -113,7 +112,7 @@ class LogCompaction:
                     if older is not None:
                         self._superseded.add(older)
                     latest[digest] = offset
-                if len(latest) > KEYS_MAX and mask < _MASK_MAX:
+                if len(latest) > self._keys_max and mask < _MASK_MAX:
                     shares.append((mask * 2 + 1, share + mask + 1))
                     mask = mask * 2 + 1
                     latest = {digest: offset for digest, offset in latest.items() if _share(digest, mask) == share}

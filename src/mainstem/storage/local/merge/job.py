@@ -10,6 +10,8 @@ from typing import Literal
 
 import msgspec
 
+from mainstem.storage.local.limits import MergeLimits
+
 
 class WalInput(msgspec.Struct, array_like=True):
     """A sealed file of the write-ahead log."""
@@ -57,6 +59,7 @@ class MergeJob(msgspec.Struct):
     classes: dict[int, int] = {}
     """Log -> retention class, where not 0. Classes never share a run."""
     key_indexed: list[int] = []
+    limits: MergeLimits = MergeLimits()
     compact: dict[int, CompactionRule] = {}
     """Logs to be compacted by key in this job (kind runs): all their runs are among the inputs."""
     output_directories: list[str] = []
@@ -83,6 +86,7 @@ class StateJob(msgspec.Struct):
     directory: str
     now_ms: int
     producer_expiry_ms: int
+    limits: MergeLimits = MergeLimits()
 
 
 class RunOutput(msgspec.Struct, array_like=True):

@@ -22,7 +22,8 @@ def merge_runs(disk: Disk, job: MergeJob) -> MergeOutcome:
     removed = 0
     try:
         for run_input in job.runs:
-            sources.append(RunSource(disk, run_input))  # one by one: those opened are closed when one fails
+            # One by one: those opened are closed when one fails.
+            sources.append(RunSource(disk, run_input, job.limits.run_chunk_bytes))
         by_class: defaultdict[int, list[int]] = defaultdict(list)
         for log in set().union(*(source.index.logs for source in sources)).difference(job.deleted):
             by_class[job.classes.get(log, 0)].append(log)
@@ -59,7 +60,7 @@ def _merge_log(sources: list[RunSource], log: int, job: MergeJob, series: RunSer
         sharing.write(log, series, packer)
     else:
         pieces = partial(_pieces, parts, start, log)
-        compaction = LogCompaction(rule, job.now_ms, pieces) if rule is not None else None
+        compaction = LogCompaction(rule, job.now_ms, pieces, job.limits.compacted_keys_max) if rule else None
         for piece in pieces() if compaction is None else compaction.pieces():
             packer.add(*piece)
     packer.flush()

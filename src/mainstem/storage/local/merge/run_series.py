@@ -11,7 +11,7 @@ from mainstem.model.errors import InvalidBatch
 from mainstem.storage.contract import Buffer
 from mainstem.storage.local.merge.job import MergeJob, RunOutput
 from mainstem.storage.local.runs.block_sharing import SharedBlock
-from mainstem.storage.local.runs.key_index import TABLE_ENTRIES_MAX, KeyTableBuilder
+from mainstem.storage.local.runs.key_index import KeyTableBuilder
 from mainstem.storage.local.runs.run_file import RunFacts
 from mainstem.storage.local.runs.run_writer import AdoptedRun, RunWriter
 from mainstem.storage.runtime.disk import Disk
@@ -57,7 +57,7 @@ class RunSeries:
         writer.add_block(first, next_, time, data, crc, batches)
         if self._keys is not None:
             collect_keys(self._keys, data)
-            if len(self._keys) >= TABLE_ENTRIES_MAX:
+            if len(self._keys) >= self._job.limits.key_table_entries_max:
                 writer.add_key_table(self._keys)
                 self._keys = KeyTableBuilder()
 
@@ -144,7 +144,7 @@ class RunSeries:
         facts = self._take_facts(retention_class)
         directories = self._job.output_directories
         directory = directories[(facts.id - self._job.first_run_id) % len(directories)]
-        self._writer = RunWriter(self._disk, directory, facts)
+        self._writer = RunWriter(self._disk, directory, facts, self._job.limits)
         return self._writer
 
     def _take_facts(self, retention_class: int) -> RunFacts:

@@ -32,7 +32,7 @@ class RunSharing:
             for log in set(logs).difference(job.key_indexed, job.compact).intersection(source.index.logs)
         }
         """Those that have a part in it; the others are copied. Key tables and compaction need blocks of their own."""
-        self._plan = SharingPlan(self._first_units[-1], job.block_bytes)
+        self._plan = SharingPlan(self._first_units[-1], job.block_bytes, job.limits.shared_bytes_min)
         for count in (self._plan.count_units, self._plan.count_blocks):
             for log in sorted(self.logs):
                 count(self._entries(log)[0], self._starts.get(log, 0))

@@ -14,9 +14,6 @@ from mainstem.storage.runtime.disk import Disk
 from mainstem.wire.checksum import crc32c
 from mainstem.wire.record_batch import batches_in, read_header
 
-CHUNK_BYTES = 4 << 20
-"""Most that is read at once, unless one block is larger."""
-
 
 class Piece(NamedTuple):
     """Whole batches of one log, one after the other."""
@@ -33,7 +30,7 @@ class Piece(NamedTuple):
 class RunSource:
     """An input of a merge of runs."""
 
-    def __init__(self, disk: Disk, run_input: RunInput) -> None:
+    def __init__(self, disk: Disk, run_input: RunInput, chunk_bytes: int) -> None:
         self.path = run_input.path
         self._file = disk.open(run_input.path, writable=False)
         try:
@@ -43,6 +40,8 @@ class RunSource:
         except BaseException:
             self._file.close()
             raise
+        self._chunk_bytes = chunk_bytes
+        """Most that is read at once, unless one block is larger."""
         self._chunk = memoryview(b"")
         self._chunk_at = 0
 
@@ -95,7 +94,7 @@ class RunSource:
         position = positions[block]
         end = position + sizes[block]
         for following in range(block + 1, len(positions)):
-            if positions[following] != end or end + sizes[following] - position > CHUNK_BYTES:
+            if positions[following] != end or end + sizes[following] - position > self._chunk_bytes:
                 break
             end += sizes[following]
         self._chunk = memoryview(self._file.read(end - position, position))

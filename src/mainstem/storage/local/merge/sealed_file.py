@@ -19,6 +19,7 @@ from mainstem.storage.local.frame import (
     StateItem,
     decode_file_header,
 )
+from mainstem.storage.local.limits import MergeLimits
 from mainstem.storage.local.merge.batch_packer import indices_by_log, reaching
 from mainstem.storage.local.merge.job import WalInput
 from mainstem.storage.local.runs.shared_entries import LogEntries, find_sources, take_batches
@@ -206,11 +207,11 @@ def read_sealed_file(disk: Disk, wal_input: WalInput) -> SealedFile:
     return _decode(wal_input, content, by_heads=False)
 
 
-def read_sealed_heads(disk: Disk, wal_input: WalInput) -> SealedFile | None:
+def read_sealed_heads(disk: Disk, wal_input: WalInput, limits: MergeLimits) -> SealedFile | None:
     """Read of a file of large batches what says what is in it, and check that; not what they hold. Raises CorruptData."""
     file = disk.open(wal_input.path, writable=False)
     try:
-        content = read_heads(file, wal_input.end)
+        content = read_heads(file, wal_input.end, limits)
     finally:
         file.close()
     return None if content is None else _decode(wal_input, content, by_heads=True)

@@ -96,4 +96,5 @@ def join_state(disk: Disk, job: StateJob) -> MergeOutcome:
     if from_beginning:
         fold.expire_producers(job.now_ms - job.producer_expiry_ms)
     items = fold.items(from_beginning=from_beginning)
-    return MergeOutcome(state_run=write_state_run(disk, job.directory, from_, to, job.now_ms, items))
+    chunk_bytes = job.limits.state_chunk_bytes
+    return MergeOutcome(state_run=write_state_run(disk, job.directory, from_, to, job.now_ms, items, chunk_bytes))

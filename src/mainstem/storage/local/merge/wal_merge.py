@@ -11,13 +11,11 @@ from mainstem.storage.local.merge.run_series import RunSeries, collect_keys
 from mainstem.storage.local.merge.sealed_file import Producers, SealedFile, read_sealed_file, read_sealed_heads
 from mainstem.storage.local.merge.state_fold import FIRST_GROUP, StateFold
 from mainstem.storage.local.merge.wal_segment import WalSegment
-from mainstem.storage.local.runs.key_index import TABLE_ENTRIES_MAX, KeyTableBuilder
+from mainstem.storage.local.runs.key_index import KeyTableBuilder
 from mainstem.storage.local.runs.run_writer import AdoptedRun
 from mainstem.storage.local.runs.state_run import write_state_run
 from mainstem.storage.runtime.disk import Disk
 
-LARGE_BATCH_BYTES = 1 << 16
-"""A batch of this size is read as well from where it is: sorting it would copy much and gain nothing."""
 ADOPT_LIVE_SHARE_MIN = 0.5
 """A file with less alive is not adopted: as a run it would have to be rewritten at once."""
 
@@ -50,7 +48,9 @@ def merge_wal(disk: Disk, job: MergeJob) -> MergeOutcome:
             fold.take_producers(producers.items())
             from_, to = job.wal[0].first, job.wal[-1].last
             items = fold.items(from_beginning=from_ == FIRST_GROUP)
-            state_run = write_state_run(disk, job.state_directory, from_, to, job.now_ms, items)
+            state_run = write_state_run(
+                disk, job.state_directory, from_, to, job.now_ms, items, job.limits.state_chunk_bytes
+            )
     except BaseException:
         series.discard()
         raise
@@ -61,8 +61,8 @@ def _read(disk: Disk, wal_input: WalInput, job: MergeJob) -> tuple[SealedFile, b
     """A file, sorted, and whether it is adopted. If it is, or if nothing in it is alive, its heads are enough."""
     groups = wal_input.last + 1 - wal_input.first
     heads: SealedFile | None = None
-    if job.adopt and wal_input.end >= groups * LARGE_BATCH_BYTES:
-        heads = read_sealed_heads(disk, wal_input)
+    if job.adopt and wal_input.end >= groups * job.limits.large_batch_bytes:
+        heads = read_sealed_heads(disk, wal_input, job.limits)
     if heads is not None:
         heads.sort(job.deleted, job.starts)
         if not heads.by_log and not heads.references:
@@ -75,11 +75,11 @@ def _read(disk: Disk, wal_input: WalInput, job: MergeJob) -> tuple[SealedFile, b
 
 
 def _is_adoptable(sealed: SealedFile, job: MergeJob) -> bool:
-    if sealed.references or not sealed.by_log or max(sealed.sizes) < LARGE_BATCH_BYTES:
+    if sealed.references or not sealed.by_log or max(sealed.sizes) < job.limits.large_batch_bytes:
         return False
     sizes = sealed.live_sizes()
     alive = sum(sizes)
-    large = sum(size for size in sizes if size >= LARGE_BATCH_BYTES)
+    large = sum(size for size in sizes if size >= job.limits.large_batch_bytes)
     return large >= job.adopt_share * alive and alive >= ADOPT_LIVE_SHARE_MIN * sealed.input.end
 
 
@@ -97,12 +97,10 @@ def _index_adopted(sealed: SealedFile, job: MergeJob, series: RunSeries) -> None
     key_indexed = frozenset(job.key_indexed)
     for log in sorted(sealed.by_log):
         _check_ascending(wal_input.path, log, *_offsets(sealed, sealed.by_log[log]))
-        _index_adopted_log(sealed, log, job.block_bytes, adopted, key_indexed=log in key_indexed)
+        _index_adopted_log(sealed, log, job, adopted, key_indexed=log in key_indexed)
 
 
-def _index_adopted_log(
-    sealed: SealedFile, log: int, block_bytes: int, adopted: AdoptedRun, *, key_indexed: bool
-) -> None:
+def _index_adopted_log(sealed: SealedFile, log: int, job: MergeJob, adopted: AdoptedRun, *, key_indexed: bool) -> None:
     bases, sizes, positions, times = sealed.bases, sealed.sizes, sealed.positions, sealed.times
     indices = sealed.by_log[log]
     table = KeyTableBuilder() if key_indexed else None
@@ -117,7 +115,7 @@ def _index_adopted_log(
         # A frame header lies between the batches of two groups, so that adjacent ones are of one body.
         while stop < len(indices) and positions[indices[stop]] == end:
             index = indices[stop]
-            if stop > at and end + sizes[index] - position > block_bytes:
+            if stop > at and end + sizes[index] - position > job.block_bytes:
                 break
             end += sizes[index]
             time = max(time, times[index])
@@ -128,7 +126,7 @@ def _index_adopted_log(
         columns.add_block(bases[indices[at]], next_, time, position, end - position, crc, stop - at)
         if table is not None:
             collect_keys(table, sealed.content[position:end])
-            if len(table) >= TABLE_ENTRIES_MAX:
+            if len(table) >= job.limits.key_table_entries_max:
                 adopted.add_key_table(log, table)
                 table = KeyTableBuilder()
         at = stop

@@ -26,6 +26,7 @@ class WalSegment:
         self._class = retention_class
         self._logs = logs
         self._block_bytes = job.block_bytes
+        self._shared_bytes_min = job.limits.shared_bytes_min
         self._first_units = list(accumulate((len(file.bases) for file in files), initial=0))
         # The offsets in a key table are those in the blocks, so that a log which has one cannot share any.
         sharing = set().union(*(file.sharing_logs() for file in files)).intersection(logs).difference(job.key_indexed)
@@ -44,7 +45,7 @@ class WalSegment:
                 self._write_own(log, series, packer)
 
     def _find_shared(self, logs: list[int]) -> SharingPlan:
-        plan = SharingPlan(self._first_units[-1], self._block_bytes)
+        plan = SharingPlan(self._first_units[-1], self._block_bytes, self._shared_bytes_min)
         for count in (plan.count_units, plan.count_blocks):
             for log in logs:
                 count(self._entries(log), self._starts.get(log, 0))

@@ -13,9 +13,6 @@ from mainstem.storage.local.runs.run_blocks import neighbours_end
 from mainstem.storage.local.runs.stored_file import RunFile, StoredFile, WalFile
 from mainstem.storage.sequencer.log_state import LogState
 
-VIEWS_MAX = 1_000
-"""Logs whose runs are remembered. To look them up again costs microseconds; to forget very many at once would hold the loop."""
-
 
 class Stretch(NamedTuple):
     """Contiguous bytes of one log: blocks of a run, or one batch of the write-ahead log."""
@@ -45,11 +42,16 @@ class RunView(msgspec.Struct, frozen=True, gc=False):
 class FileSet:
     """What is on disk and live. Engine's thread only."""
 
-    def __init__(self) -> None:
+    def __init__(self, views_max: int) -> None:
+        self._views_max = views_max
         self.wal: dict[int, WalFile] = {}
         self.runs: dict[int, RunFile] = {}
         self.version = 0
         """Grows with every change of the runs."""
+        self.deaths = 1
+        """Grows whenever something in a run may have died."""
+        self.deleted_logs: set[int] = set()
+        """Logs deleted since the start: what the write-ahead log still holds of them is dead."""
         self._views: dict[int, tuple[RunView, ...]] = {}
 
     def add_run(self, run: RunFile) -> None:
@@ -75,7 +77,7 @@ class FileSet:
                     found.append(RunView(run.index.firsts[slot], run.index.nexts[slot], run, slot))
             found.sort(key=lambda part: part.first)
             view = tuple(found)
-            if len(self._views) >= VIEWS_MAX:
+            if len(self._views) >= self._views_max:
                 self._views.clear()
             self._views[log] = view
         return view
@@ -106,6 +108,10 @@ class FileSet:
         if tail is not None and tail_first is not None and offset < state.end:
             total += tail.bytes_from(max(0, tail.index_of(offset)))
         return total
+
+    def measure(self, state: LogState) -> None:
+        """Count the bytes of a log anew."""
+        state.bytes = self.bytes_from(state, state.visible_start)
 
     def _tail_stretches(self, state: LogState, index: int) -> Iterator[Stretch]:
         tail = state.tail

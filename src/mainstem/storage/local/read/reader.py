@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -20,6 +20,7 @@ from mainstem.storage.contract import (
     ReadResult,
     TimeAfter,
 )
+from mainstem.storage.local.limits import ReadLimits
 from mainstem.storage.local.read.buffers import ReadBuffers
 from mainstem.storage.local.read.file_set import FileSet, Stretch
 from mainstem.storage.local.read.reads_ahead import READS_AHEAD, Content, Reading, ReadsAhead
@@ -27,14 +28,11 @@ from mainstem.storage.local.read.tail import TailCache
 from mainstem.storage.local.runs.key_index import key_hash
 from mainstem.storage.local.runs.run_blocks import UNPLACED, place_batches, read_blocks
 from mainstem.storage.local.runs.stored_file import RunFile
-from mainstem.storage.local.settings import EngineSettings
 from mainstem.storage.local.wal.stored_batches import ANY_BASE, bad_batch
-from mainstem.storage.record_search import NOT_FOUND, find_key, find_newest, find_time
+from mainstem.storage.record_search import NOT_FOUND, find_edge, find_key, find_newest, find_time
 from mainstem.storage.runtime.runtime import Done, Runtime
 from mainstem.storage.sequencer.log_state import LogState
 
-STRETCHES_PER_READ_MAX = 4096
-READ_STEP_BYTES = 4 << 20
 J = TypeVar("J")
 R = TypeVar("R")
 ReadLane: TypeAlias = Callable[[Callable[[], Any], Done[Any]], None]
@@ -48,16 +46,29 @@ _DELTA = struct.Struct(">i")
 class Reader:
     """Reads of one engine."""
 
-    def __init__(self, runtime: Runtime, settings: EngineSettings, files: FileSet, cache: TailCache) -> None:
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        visible: Mapping[int, LogState],
+        files: FileSet,
+        cache: TailCache,
+        read_bytes_max: int,
+        limits: ReadLimits,
+    ) -> None:
         self._runtime = runtime
-        self._settings = settings
+        self._visible = visible
+        self._read_bytes_max = read_bytes_max
+        self._stretches_max = limits.stretches_per_read_max
+        self._step_bytes = limits.step_bytes
         self._files = files
         self._cache = cache
         self._buffers = ReadBuffers()
         self._ahead = ReadsAhead()
 
-    def read(self, state: LogState | None, log: int, offset: int, max_bytes: int, hint: ReadHint) -> Answer[ReadResult]:
+    def read(self, log: int, offset: int, max_bytes: int, hint: ReadHint = ReadHint.TAIL) -> Answer[ReadResult]:
         """Batches from `offset` on, as the contract says."""
+        state = self._visible.get(log)
         if state is None:
             return Answer.failed(UnknownLog(f"log {log}"))
         start, end = state.visible_start, state.end
@@ -101,7 +112,7 @@ class Reader:
         return _result(state, taken, offset, tail.row(index)[0] if index < count else state.end)
 
     def _read_files(self, state: LogState, offset: int, max_bytes: int, hint: ReadHint) -> Answer[ReadResult]:
-        limit = min(max_bytes, self._settings.read_bytes_max)
+        limit = min(max_bytes, self._read_bytes_max)
         reading = self._ahead.take(state.log, offset, limit)
         # One that comes where it was expected will go on; one that begins may not.
         reads_ahead = READS_AHEAD if reading is not None else 1
@@ -146,8 +157,8 @@ class Reader:
         """Put a read into a lane; None when nothing is stored from the offset on."""
         stretches: list[Stretch] = []
         total = 0
-        joined = self._files.stretches(state, offset, min(limit, READ_STEP_BYTES))
-        for stretch in islice(joined, STRETCHES_PER_READ_MAX):
+        joined = self._files.stretches(state, offset, min(limit, self._step_bytes))
+        for stretch in islice(joined, self._stretches_max):
             taken = stretch
             if stretches and total + stretch.size > limit:
                 if (first_blocks := _first_blocks(stretch, limit - total)) is None:
@@ -162,13 +173,18 @@ class Reader:
         log = state.log
 
         def job() -> Content:
-            return _cut(list(read_stretches(stretches, log, self._buffers)), stretches, offset, limit)
+            return _cut(list(self._read_stretches(stretches, log)), stretches, offset, limit)
 
         next_offset = stretches[-1].next if total <= limit else None
         return Reading(offset, limit, next_offset, self._run(stretches, job, lambda content: content, lane))
 
-    def find(self, state: LogState, place: Place) -> Answer[Found]:
-        """A position that needs a look at records."""
+    def offset_at(self, log: int, place: Place) -> Answer[Found]:
+        """Find a position, as the contract says."""
+        state = self._visible.get(log)
+        if state is None:
+            return Answer.failed(UnknownLog(f"log {log}"))
+        if (edge := find_edge(state, place)) is not None:
+            return Answer.of(edge)
         start = state.visible_start
         if isinstance(place, TimeAfter):
             wanted = place.timestamp_ms
@@ -191,7 +207,7 @@ class Reader:
             for stretch in stretches:
                 if stretch.time <= best.timestamp_ms:
                     break
-                found = find_newest(_single_batches(read_stretches([stretch], log, self._buffers)), start)
+                found = find_newest(_single_batches(self._read_stretches([stretch], log)), start)
                 if found.timestamp_ms > best.timestamp_ms:
                     best = found
             return best
@@ -221,7 +237,7 @@ class Reader:
                 for s in stretches
                 if id(s.file) not in indexed or any(s.first <= offset < s.next for offset in offsets)
             ]
-            return find_key(_single_batches(read_stretches(candidates, log, self._buffers)), place, start)
+            return find_key(_single_batches(self._read_stretches(candidates, log)), place, start)
 
         return self._run(stretches, job, lambda found: found)
 
@@ -230,9 +246,12 @@ class Reader:
             return Answer.of(NOT_FOUND)
         return self._run(
             stretches,
-            lambda: search(_single_batches(read_stretches(stretches, log, self._buffers))),
+            lambda: search(_single_batches(self._read_stretches(stretches, log))),
             lambda found: found,
         )
+
+    def _read_stretches(self, stretches: Iterable[Stretch], log: int) -> Iterator[Buffer]:
+        return read_stretches(stretches, log, self._buffers, self._step_bytes)
 
     def _run(
         self, stretches: list[Stretch], job: Callable[[], J], finish: Callable[[J], R], lane: ReadLane | None = None
@@ -285,13 +304,13 @@ def _first_blocks(stretch: Stretch, bytes_max: int) -> Stretch | None:
     return stretch._replace(next=run.index.block_nexts[block - 1], size=size, blocks=range(stretch.blocks.start, block))
 
 
-def read_stretches(stretches: Iterable[Stretch], log: int, buffers: ReadBuffers) -> Iterator[Buffer]:
+def read_stretches(stretches: Iterable[Stretch], log: int, buffers: ReadBuffers, step_bytes: int) -> Iterator[Buffer]:
     """The bytes of stretches, verified; few buffers for many of them. Blocks, in a thread of the reading threads."""
     part: list[Stretch] = []
     size = 0
     for stretch in stretches:
         is_other = bool(part) and (stretch.blocks is None) != (part[-1].blocks is None)
-        if part and (is_other or size + stretch.size > READ_STEP_BYTES):
+        if part and (is_other or size + stretch.size > step_bytes):
             yield from _read_part(part, size, log, buffers)
             part, size = [], 0
         part.append(stretch)

@@ -32,8 +32,6 @@ POSITION_BITS = 32
 POSITION_MASK = (1 << POSITION_BITS) - 1
 ASKED_AHEAD = 8
 """So many batches before its turn the processor is asked for the memory of a log."""
-CACHE_GONE_MAX = 1024
-"""Entries that may be gone before the lists are cut."""
 
 
 def place_of(generation: int, position: int) -> int:
@@ -83,9 +81,9 @@ class TailCache:
     limit counts what a buffer pins, not what it shows.
     """
 
-    __slots__ = ("_buffers", "_bytes", "_bytes_max", "_costs", "_head", "_places")
+    __slots__ = ("_buffers", "_bytes", "_bytes_max", "_costs", "_gone_max", "_head", "_places")
 
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, bytes_max: int, gone_max: int) -> None:
         self._places: list[int] = []
         self._buffers: list[Buffer] = []
         self._costs: list[int] = []
@@ -93,6 +91,8 @@ class TailCache:
         """Entries before it have gone."""
         self._bytes = 0
         self._bytes_max = bytes_max
+        self._gone_max = gone_max
+        """Entries that may be gone before the lists are cut."""
 
     def put(self, place: int, buffer: Buffer) -> None:
         """Keep what was written at a place above all others, and let older ones go."""
@@ -106,7 +106,7 @@ class TailCache:
             self._bytes -= self._costs[head]
             self._buffers[head] = b""
             self._head = head + 1
-        if self._head > CACHE_GONE_MAX and self._head * 2 > len(self._places):
+        if self._head > self._gone_max and self._head * 2 > len(self._places):
             del self._places[: self._head], self._buffers[: self._head], self._costs[: self._head]
             self._head = 0
 

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mainstem.storage.local.runs.shared_entries import DEAD, SHARED, SHARED_BYTES_MIN, LogEntries, add_takers, cut
+from mainstem.storage.local.runs.shared_entries import DEAD, SHARED, LogEntries, add_takers, cut
 
 ENTRY_BYTES = 41
 """Of a block in the index of a run."""
@@ -44,9 +44,10 @@ class Part(NamedTuple):
 class SharingPlan:
     """The shared blocks of the logs that go into one run, or into one series of runs of the same retention class."""
 
-    def __init__(self, units: int, block_bytes: int) -> None:
+    def __init__(self, units: int, block_bytes: int, shared_bytes_min: int) -> None:
         self._takers = array("I", bytes(4 * units))
         self._block_bytes = block_bytes
+        self._shared_bytes_min = shared_bytes_min
         self._blocks: dict[bytes, SharedBlock] = {}
 
     def count_units(self, entries: LogEntries, start: int) -> None:
@@ -75,7 +76,7 @@ class SharingPlan:
         if block.is_worth_it is None:
             mean = sum(entries.sizes[begin:stop]) / (stop - begin)
             most = max(self._takers[unit] for unit in entries.units[begin:stop])
-            is_cheap = mean < SHARED_BYTES_MIN or mean <= block.takers * ENTRY_BYTES
+            is_cheap = mean < self._shared_bytes_min or mean <= block.takers * ENTRY_BYTES
             block.is_worth_it = block.takers > 1 and (2 * block.takers > most or is_cheap)
         return block.is_worth_it
 
@@ -83,7 +84,7 @@ class SharingPlan:
         """Units that others have in other blocks: large ones are shared one by one, small ones copied."""
         begin = max(begin, bisect_right(entries.nexts, start))
         for at in range(begin, stop):
-            if entries.sizes[at] >= SHARED_BYTES_MIN:
+            if entries.sizes[at] >= self._shared_bytes_min:
                 if begin < at:
                     yield Part(begin, at, None)
                 yield Part(at, at + 1, self._block(entries, at, at + 1))
@@ -92,7 +93,7 @@ class SharingPlan:
             yield Part(begin, stop, None)
 
     def _cut(self, entries: LogEntries, start: int) -> Iterator[tuple[int, int, int]]:
-        parts = cut(entries, start, self._takers, self._block_bytes)
+        parts = cut(entries, start, self._takers, self._block_bytes, self._shared_bytes_min)
         begin = 0
         for at in range(0, len(parts), 2):
             yield begin, parts[at], parts[at + 1]

@@ -20,8 +20,6 @@ from mainstem.wire.checksum import crc32c
 KEY_HASH_BYTES = 8
 PAGE_BYTES = 4096
 PAGE_ENTRIES = 255
-TABLE_ENTRIES_MAX = 1 << 20
-"""Entries sorted at a time while a run is written; a log with more keys has several tables."""
 
 _PAGE = struct.Struct("<II")
 _PLACE = struct.Struct("<QQ")

@@ -12,6 +12,7 @@ from array import array
 from mainstem.storage.contract import Buffer
 from mainstem.storage.local.directories import TEMPORARY_SUFFIX
 from mainstem.storage.local.frame import SECTOR_BYTES
+from mainstem.storage.local.limits import MergeLimits
 from mainstem.storage.local.runs.block_sharing import SharedBlock
 from mainstem.storage.local.runs.key_index import KeyTableBuilder, encode_key_table
 from mainstem.storage.local.runs.run_file import (
@@ -29,11 +30,6 @@ from mainstem.storage.local.runs.run_file import (
 )
 from mainstem.storage.local.runs.stored_file import run_name
 from mainstem.storage.runtime.disk import Disk
-
-WRITE_BYTES = 1 << 20
-"""What is gathered for one write."""
-SYNC_STRIDE_BYTES = 8 << 20
-"""Synced in between after so much, because one large sync at the end would stand in the way of the commit thread's."""
 
 
 class FooterColumns:
@@ -130,11 +126,12 @@ class FooterColumns:
 class RunWriter:
     """One run being written, log by log."""
 
-    def __init__(self, disk: Disk, directory: str, facts: RunFacts) -> None:
+    def __init__(self, disk: Disk, directory: str, facts: RunFacts, limits: MergeLimits) -> None:
         self.facts = facts
         self.path = f"{directory}/{run_name(facts.id)}"
         self._disk = disk
         self._directory = directory
+        self._limits = limits
         self._temporary = self.path + TEMPORARY_SUFFIX
         if disk.exists(self._temporary):  # what an interrupted job left behind
             disk.remove(self._temporary)
@@ -219,7 +216,7 @@ class RunWriter:
     def _append(self, data: Buffer) -> None:
         self._pending.append(data)
         self._pending_bytes += len(data)
-        if self._pending_bytes >= WRITE_BYTES:
+        if self._pending_bytes >= self._limits.write_bytes:
             self._flush()
 
     def _flush(self) -> None:
@@ -227,7 +224,7 @@ class RunWriter:
         self._written += self._pending_bytes
         self._pending = []
         self._pending_bytes = 0
-        if self._written - self._synced >= SYNC_STRIDE_BYTES:
+        if self._written - self._synced >= self._limits.sync_stride_bytes:
             self._file.sync()
             self._synced = self._written
 

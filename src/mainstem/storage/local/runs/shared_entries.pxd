@@ -37,9 +37,9 @@ cpdef add_takers(LogEntries entries, long long start, columns.array takers)
 @cython.locals(
     firsts=columns.array, nexts=columns.array, sizes=columns.array, units=columns.array, parts=columns.array, count=Py_ssize_t, at=Py_ssize_t,
     stop=Py_ssize_t, index=Py_ssize_t, total="long long", size="unsigned long long", unit="unsigned long long",
-    seam_bytes="unsigned long long", spread="unsigned long long", shared_min="long long", is_seam=bint,
+    seam_bytes="unsigned long long", spread="unsigned long long", is_seam=bint,
 )
-cpdef columns.array cut(LogEntries entries, long long start, columns.array takers, long long block_bytes)
+cpdef columns.array cut(LogEntries entries, long long start, columns.array takers, long long block_bytes, long long shared_min)
 
 @cython.locals(count=Py_ssize_t)
 cdef _add_part(columns.array parts, Py_ssize_t stop, int kind)

@@ -28,8 +28,6 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from mainstem.storage.local.frame import DataHead, RefHead
 
-SHARED_BYTES_MIN = 1024
-"""Less than this, among batches of the log's own, is copied: an entry in the index takes 41 bytes, and its block a read."""
 OWN, SHARED, DEAD = 0, 1, 2
 """Kinds of parts: copied for this log alone; a block that others may have too; left out."""
 _SPREAD = 2654435769
@@ -121,8 +119,8 @@ def add_takers(entries: LogEntries, start: int, takers: array[int]) -> None:
             add_one(takers, small_number_at(units, at))
 
 
-def cut(entries: LogEntries, start: int, takers: array[int], block_bytes: int) -> array[int]:
-    """Parts of a log, in pairs: where each ends, and its kind.
+def cut(entries: LogEntries, start: int, takers: array[int], block_bytes: int, shared_min: int) -> array[int]:
+    """Parts of a log, in pairs: where each ends, and its kind. Less than `shared_min`, among the log's own, is not shared.
 
     Logs share a block if they have the same units in it, so where a block ends must not depend on where a log begins. It ends at
     a *seam*: a unit whose number says so. The larger units are, the more of them are seams, so that blocks have half of
@@ -132,7 +130,6 @@ def cut(entries: LogEntries, start: int, takers: array[int], block_bytes: int) -
     count = len(units)
     parts = array("I")
     seam_bytes, spread = block_bytes // 2, _SPREAD
-    shared_min = SHARED_BYTES_MIN
     at = 0
     while at < count:
         stop = at

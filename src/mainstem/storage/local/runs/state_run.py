@@ -12,6 +12,7 @@ import msgspec
 from mainstem.model.errors import CorruptData, UnsupportedFormat
 from mainstem.storage.local.directories import TEMPORARY_SUFFIX
 from mainstem.storage.local.frame import column_bytes
+from mainstem.storage.local.limits import MergeLimits
 from mainstem.storage.runtime.disk import Disk, DiskFile
 from mainstem.storage.sequencer.entries import StateItem
 from mainstem.wire.checksum import crc32c
@@ -19,8 +20,6 @@ from mainstem.wire.checksum import crc32c
 STATE_MAGIC = b"MSST"
 STATE_VERSION = 1
 STATE_SUFFIX = ".state"
-CHUNK_BYTES = 1 << 18
-"""About the size of a chunk; one with a larger item is larger."""
 
 _HEADER = struct.Struct("<4sHHQQqI")
 _CHUNK = struct.Struct("<II")
@@ -69,7 +68,13 @@ def is_complete(disk: Disk, path: str) -> bool:
 
 
 def write_state_run(
-    disk: Disk, directory: str, from_: int, to: int, created_ms: int, items: Iterable[StateItem]
+    disk: Disk,
+    directory: str,
+    from_: int,
+    to: int,
+    created_ms: int,
+    items: Iterable[StateItem],
+    chunk_bytes: int = MergeLimits().state_chunk_bytes,  # frozen
 ) -> str:
     """Write, sync and name a state run; answers its path. The items must be sorted by scope and key.
 
@@ -86,7 +91,7 @@ def write_state_run(
         bare = _HEADER.pack(STATE_MAGIC, STATE_VERSION, 0, from_, to, created_ms, 0)[:-4]
         position = file.write([bare, crc32c(bare).to_bytes(4, "little")], 0)
         crcs: list[int] = []
-        for chunk in _encode_chunks(items):
+        for chunk in _encode_chunks(items, chunk_bytes):
             crc = crc32c(chunk)
             crcs.append(crc)
             position += file.write([_CHUNK.pack(len(chunk), crc), chunk], position)
@@ -107,7 +112,7 @@ def write_state_run(
     return path
 
 
-def _encode_chunks(items: Iterable[StateItem]) -> Iterator[bytes]:
+def _encode_chunks(items: Iterable[StateItem], chunk_bytes: int) -> Iterator[bytes]:
     iterator = iter(items)
     while True:
         chunk: list[StateItem] = []
@@ -115,7 +120,7 @@ def _encode_chunks(items: Iterable[StateItem]) -> Iterator[bytes]:
         for item in iterator:
             chunk.append(item)
             size += _ITEM_OVERHEAD + len(item[0]) + len(item[1]) + len(item[2] or b"")
-            if size >= CHUNK_BYTES:
+            if size >= chunk_bytes:
                 break
         if not chunk:
             return

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mainstem.storage.contract import LogConfig, MaintainReport
 from mainstem.storage.local.merge.job import CompactionRule
+from mainstem.storage.local.read.file_set import FileSet
 from mainstem.storage.local.read.tail import place_of
 from mainstem.storage.local.upkeep.merges import FileChanges, Merges
+from mainstem.storage.local.upkeep.tiers import Tiers
+from mainstem.storage.local.wal.writer import WalWriter
+from mainstem.storage.runtime.runtime import Runtime
 from mainstem.storage.runtime.steps import Steps
 from mainstem.storage.sequencer import engine_scopes as scopes
+from mainstem.storage.sequencer.ledger import Ledger
 from mainstem.storage.sequencer.log_state import LogState
 
-if TYPE_CHECKING:
-    from mainstem.storage.local.engine import LocalEngine
-
-CHECK_MS = 5_000
 SEAL_MS = 15_000
 """How often a file is sealed before it is full, at most: as often as Kafka's cleaner looks."""
 
@@ -30,9 +31,24 @@ class CompactionProgress(NamedTuple):
 class Compactions:
     """Compactions of one engine."""
 
-    def __init__(self, engine: LocalEngine, merges: Merges) -> None:
-        self._engine = engine
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        ledger: Ledger,
+        files: FileSet,
+        writer: WalWriter,
+        merges: Merges,
+        tiers: Tiers,
+        check_ms: int,
+    ) -> None:
+        self._runtime = runtime
+        self._ledger = ledger
+        self._files = files
+        self._writer = writer
         self._merges = merges
+        self._tiers = tiers
+        self._check_ms = check_ms
         self._seen = -1
         """Version of the files at which nothing was due."""
         self._settle_ms = 0
@@ -42,29 +58,27 @@ class Compactions:
 
     def due(self) -> tuple[LogState, CompactionProgress] | None:
         """A log that is due, and how far its compaction would reach."""
-        engine = self._engine
-        now_ms = engine.runtime.now_ms()
-        if engine.files.version == self._seen and now_ms < self._settle_ms:
+        now_ms = self._runtime.now_ms()
+        if self._files.version == self._seen and now_ms < self._settle_ms:
             return None
-        self._settle_ms = now_ms + CHECK_MS
-        for log in engine.ledger.classes:
-            state = engine.ledger.visible.get(log)
+        self._settle_ms = now_ms + self._check_ms
+        for log in self._ledger.classes:
+            state = self._ledger.visible.get(log)
             if state is not None and state.config.compact:
                 progress = self._progress(state, now_ms)
                 if progress is not None:
                     return state, progress
-        self._seen = engine.files.version
+        self._seen = self._files.version
         return None
 
     def seal_due(self) -> bool:
         """Whether the active file holds what was to be compacted by now: only what is merged can be."""
-        engine = self._engine
-        now_ms = engine.runtime.now_ms()
-        if now_ms - self._sealed_ms < SEAL_MS or engine.ledger.full or engine.writer.rolls_next:
+        now_ms = self._runtime.now_ms()
+        if now_ms - self._sealed_ms < SEAL_MS or self._ledger.full or self._writer.rolls_next:
             return False
-        active = place_of(engine.writer.active.generation, 0)
-        for log in engine.ledger.classes:
-            state = engine.ledger.visible.get(log)
+        active = place_of(self._writer.active.generation, 0)
+        for log in self._ledger.classes:
+            state = self._ledger.visible.get(log)
             if state is None or not state.config.compact or state.tail is None or not len(state.tail):
                 continue
             _, place, _, time_ms = state.tail.row(0)
@@ -80,7 +94,7 @@ class Compactions:
         It is due when enough was written since the last one, or some of that is old enough, and once more when the
         tombstones of the last one have been kept for long enough.
         """
-        value = self._engine.ledger.scopes.get(scopes.FILES, {}).get(compacted_key(state.log))
+        value = self._ledger.scopes.get(scopes.FILES, {}).get(compacted_key(state.log))
         cleaned_to, settle_ms = (0, 0) if value is None else scopes.decode_pair(value)
         config = state.config
         youngest_ms = now_ms - config.compaction_lag_ms_min
@@ -88,7 +102,7 @@ class Compactions:
         is_overdue = False
         clean = dirty = 0
         reach = cleaned_to
-        for stretch in self._engine.files.stretches(state, state.visible_start):
+        for stretch in self._files.stretches(state, state.visible_start):
             if stretch.blocks is None or stretch.next > state.stable or stretch.time > youngest_ms:
                 break  # not in a run yet, or not to be touched yet
             if stretch.next <= cleaned_to:
@@ -105,12 +119,11 @@ class Compactions:
 
     def compact(self, state: LogState, progress: CompactionProgress, report: MaintainReport) -> Steps[bool]:
         """Compact a log: all runs that hold it are rewritten."""
-        engine = self._engine
-        inputs = yield from self._merges.convex([part.run for part in engine.files.view(state.log)])
+        inputs = yield from self._tiers.convex([part.run for part in self._files.view(state.log)])
         transactions = state.transactions
         rule = CompactionRule(
             tombstone_retention_ms=state.config.tombstone_retention_ms,
-            before_ms=engine.runtime.now_ms() - state.config.compaction_lag_ms_min,
+            before_ms=self._runtime.now_ms() - state.config.compaction_lag_ms_min,
             stable=state.stable,
             aborted=[(a.producer, a.first, a.last) for a in transactions.aborted] if transactions else [],
         )
@@ -118,7 +131,7 @@ class Compactions:
         notes: FileChanges = [(compacted_key(state.log), scopes.encode_pair(*progress))]
         done = yield from self._merges.merge_runs(inputs, tier, {state.log: rule}, notes, report)
         if done:
-            engine.measure(state)
+            self._files.measure(state)
             report.compacted_logs += 1
         return done
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from mainstem.model.errors import MainstemError
 from mainstem.storage.contract import LogChange, MaintainReport, ReadHint, TrimLog
+from mainstem.storage.local.read.file_set import FileSet
+from mainstem.storage.local.read.reader import Reader
 from mainstem.storage.local.runs.stored_file import RunFile
-from mainstem.storage.local.upkeep.retention_pass import trim_logs
+from mainstem.storage.local.upkeep.retention_pass import Trims
 from mainstem.storage.runtime.steps import Steps
 from mainstem.storage.sequencer.log_state import LogState
 from mainstem.wire.record_batch import batches_in, read_header
-
-if TYPE_CHECKING:
-    from mainstem.storage.local.engine import LocalEngine
 
 log_output = logging.getLogger("mainstem.storage")
 
@@ -25,25 +24,28 @@ SCAN_BYTES = 1 << 20
 class EarlyDeletion:
     """Takes the oldest run's records, whole batches at a time, and nothing that was written in a transaction."""
 
-    def __init__(self, engine: LocalEngine) -> None:
-        self._engine = engine
+    def __init__(self, visible: Mapping[int, LogState], files: FileSet, reader: Reader, trims: Trims) -> None:
+        self._visible = visible
+        self._files = files
+        self._reader = reader
+        self._trims = trims
         self.records = 0
         """How many have gone early since the start."""
 
     def take_oldest(self, report: MaintainReport) -> Steps[None]:
         """Trim what the oldest run holds that may go, of logs that have a retention by age or size."""
-        runs = sorted(self._engine.files.runs.values(), key=lambda run: max(run.index.times, default=0))
+        runs = sorted(self._files.runs.values(), key=lambda run: max(run.index.times, default=0))
         for run in runs:
             changes = yield from self._trims_of(run)
             if changes:
                 log_output.warning("disk use is above the high mark: old data of %d logs goes early", len(changes))
-                yield from trim_logs(self._engine, changes, report)
+                yield from self._trims.commit(changes, report)
                 return
 
     def _trims_of(self, run: RunFile) -> Steps[list[LogChange]]:
         changes: list[LogChange] = []
         for log, next_offset in zip(run.index.logs, run.index.nexts, strict=True):
-            state = self._engine.ledger.visible.get(log)
+            state = self._visible.get(log)
             if state is None or not _may_go_early(state):
                 continue
             limit = min(next_offset, state.stable)
@@ -62,7 +64,7 @@ class EarlyDeletion:
         end = offset = start
         while offset < limit:
             try:
-                result = yield self._engine.read(log, offset, SCAN_BYTES, ReadHint.CATCH_UP)
+                result = yield self._reader.read(log, offset, SCAN_BYTES, ReadHint.CATCH_UP)
             except MainstemError:
                 return end  # deleted meanwhile, or damaged: what is known to be whole may go
             for buffer in result.batches:

@@ -4,31 +4,57 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from mainstem.model.errors import MainstemError
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Budget, MaintainReport
+from mainstem.storage.local.proofs import Proofs
+from mainstem.storage.local.settings import EngineSettings
+from mainstem.storage.local.upkeep.backlog import Backlog
 from mainstem.storage.local.upkeep.compactions import Compactions
 from mainstem.storage.local.upkeep.merges import Merges
-from mainstem.storage.local.upkeep.retention_pass import retain
+from mainstem.storage.local.upkeep.retention_pass import RetentionPass
 from mainstem.storage.local.upkeep.space import Space
+from mainstem.storage.local.upkeep.tiers import Tiers
+from mainstem.storage.runtime.runtime import Runtime
 from mainstem.storage.runtime.steps import Steps, run_steps
-
-if TYPE_CHECKING:
-    from mainstem.storage.local.engine import LocalEngine
+from mainstem.storage.sequencer.sequencer import Sequencer
 
 log_output = logging.getLogger("mainstem.storage")
+
+RECLAIM_SECONDS = 0.1
+"""From the death of something to the look at it on a full disk: one look serves many deaths."""
 
 
 class Maintenance:
     """What an engine does besides answering."""
 
-    def __init__(self, engine: LocalEngine, merges: Merges) -> None:
-        self._engine = engine
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        settings: EngineSettings,
+        sequencer: Sequencer,
+        space: Space,
+        retention: RetentionPass,
+        backlog: Backlog,
+        merges: Merges,
+        tiers: Tiers,
+        compactions: Compactions,
+        proofs: Proofs,
+    ) -> None:
+        self._runtime = runtime
+        self._settings = settings
+        self._sequencer = sequencer
+        self._ledger = sequencer.ledger
+        self._space = space
+        self._retention = retention
+        self._backlog = backlog
         self._merges = merges
-        self._compactions = Compactions(engine, merges)
-        self.space = Space(engine)
+        self._tiers = tiers
+        self._compactions = compactions
+        self._proofs = proofs
+        self._reclaim_due = False
         self._running: Answer[MaintainReport] | None = None
         self._retention_due = 0.0
 
@@ -43,6 +69,18 @@ class Maintenance:
             return answer
         return self._running
 
+    def begin_unasked(self) -> None:
+        """Do what is due, though nobody has asked for it."""
+        self._reclaim_due = False
+        if self._sequencer.end is None:
+            self.maintain(Budget())
+
+    def reclaim_soon(self) -> None:
+        """Something died: if the disk is full, see soon what can be removed."""
+        if self._ledger.full and not self._reclaim_due:
+            self._reclaim_due = True
+            self._runtime.call_later(RECLAIM_SECONDS, self.begin_unasked)
+
     def when_idle(self, action: Callable[[], None]) -> None:
         """Call, now or later, when nothing is under way."""
         if self._running is None:
@@ -55,19 +93,19 @@ class Maintenance:
         if answer.error is None:
             report = answer.result()
             if report.removed_files or report.merged_files or report.trimmed_logs:
-                self._engine.reclaim_soon()  # on a full disk, what was done makes room for more of it
+                self.reclaim_soon()  # on a full disk, what was done makes room for more of it
         elif not isinstance(answer.error, MainstemError):
             log_output.error("maintenance failed: %s", answer.error)
 
     def _steps(self, budget: Budget) -> Steps[MaintainReport]:
         report = MaintainReport()
-        yield from self.space.check(report)
+        yield from self._space.check(report)
         # Before any merge, because it needs no room and gives some.
         yield from self._merges.remove_dead(report)
-        now = self._engine.runtime.monotonic()
+        now = self._runtime.monotonic()
         retention: Answer[None] | None = None
-        if now >= self._retention_due or self._engine.ledger.full:
-            self._retention_due = now + self._engine.settings.retention_check_ms / 1000
+        if now >= self._retention_due or self._ledger.full:
+            self._retention_due = now + self._settings.retention_check_ms / 1000
             # Beside what follows: very many logs take seconds, in which files would wait to be merged.
             retention = run_steps(self._retain(report))
         failure: Exception | None = None
@@ -82,26 +120,26 @@ class Maintenance:
             yield retention
         if failure is not None:
             raise failure
-        report.full = self._engine.ledger.full
+        report.full = self._ledger.full
         return report
 
     def _retain(self, report: MaintainReport) -> Steps[None]:
-        yield from retain(self._engine, report)
+        yield from self._retention.run(report)
         if self._compactions.seal_due():
-            self._engine.seal_active()
+            self._proofs.seal_active()
 
     def _next_job(self, report: MaintainReport) -> Steps[bool]:
         """Do the most urgent job; False when none is due."""
         merges = self._merges
         if merges.resting:
             return False
-        files_min = 1 if self._engine.ledger.full else self._engine.settings.merge_files_min
-        if len(self._engine.sealed) >= files_min and not merges.is_short("wal"):
+        files_min = 1 if self._ledger.full else self._settings.merge_files_min
+        if len(self._backlog.files) >= files_min and not merges.is_short("wal"):
             return (yield from merges.merge_wal(report))
         dead = yield from merges.most_dead_run()
         if dead is not None:
             return (yield from merges.rewrite(dead, report))
-        crowded = yield from merges.crowded_tier()
+        crowded = yield from self._tiers.crowded()
         if crowded is not None and merges.fits(crowded.runs, frees=False):
             return (yield from merges.merge_runs(crowded.runs, crowded.tier + 1, {}, [], report))
         compaction = self._compactions.due()

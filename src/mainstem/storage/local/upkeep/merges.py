@@ -9,12 +9,15 @@ from the reserve; everything else is merged only where there is room beside the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from functools import partial
+from typing import Literal, NamedTuple, TypeAlias
 
 from mainstem.model.errors import CorruptData
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import MaintainReport
+from mainstem.storage.local.directories import Directories
+from mainstem.storage.local.limits import EngineLimits
 from mainstem.storage.local.merge.job import (
     CompactionRule,
     Job,
@@ -27,28 +30,29 @@ from mainstem.storage.local.merge.job import (
     decode_outcome,
     encode_job,
 )
+from mainstem.storage.local.read.file_set import FileSet
 from mainstem.storage.local.read.tail import place_of
-from mainstem.storage.local.runs.needed_blocks import NeededBlocks
+from mainstem.storage.local.recovery import Recovered
 from mainstem.storage.local.runs.run_file import RunIndex
 from mainstem.storage.local.runs.stored_file import RunFile, WalFile, run_name
+from mainstem.storage.local.settings import EngineSettings
+from mainstem.storage.local.upkeep.backlog import Backlog
+from mainstem.storage.local.upkeep.dead_space import DeadSpace
+from mainstem.storage.local.upkeep.space import Space
+from mainstem.storage.local.wal.file_jobs import FileJobs
+from mainstem.storage.local.wal.writer import WalWriter
+from mainstem.storage.runtime.disk import Disk
+from mainstem.storage.runtime.runtime import Runtime
 from mainstem.storage.runtime.steps import Steps, in_parts, in_read_lane, turn
 from mainstem.storage.sequencer import engine_scopes as scopes
-
-if TYPE_CHECKING:
-    from mainstem.storage.local.engine import LocalEngine
+from mainstem.storage.sequencer.log_tail import Arrivals
+from mainstem.storage.sequencer.sequencer import Sequencer
 
 JobKind: TypeAlias = Literal["wal", "runs", "state"]
 FileChanges: TypeAlias = list[tuple[bytes, bytes | None]]
 """Keys and values of engine/files."""
 
-LOGS_PER_TURN = 500
-SLOTS_PER_TURN = 5_000
-SHARING_SLOTS_PER_TURN = 500
-STATE_RUNS_MAX = 8
-TIER_MAX = 2
 RUN_IDS_PER_JOB = 4096
-CROWDED_SHARE_MIN = 0.5
-"""What runs of a crowded tier must be of all that would have to be merged with them."""
 REUSED_SHARE_MIN = 0.5
 """Of a file of the write-ahead log; a smaller one costs as much to fill up as a new one."""
 RETRY_SECONDS_MIN = 0.5
@@ -59,29 +63,52 @@ SHORT_SECONDS = 5.0
 log_output = logging.getLogger("mainstem.storage")
 
 
-class Crowd(NamedTuple):
-    """Runs that shall become fewer, of the next tier."""
-
-    tier: int
-    runs: list[RunFile]
-
-
 class Shortage(NamedTuple):
     """A job found no room, as things were then."""
 
     free: int
-    trims: int
+    deaths: int
     until: float
 
 
 class Merges:
     """Jobs for the merge process, and the swaps that follow them."""
 
-    def __init__(self, engine: LocalEngine, state_runs: list[str], state_to: int, next_run: int) -> None:
-        self._engine = engine
-        self._state_runs = state_runs
-        self._state_to = state_to
-        self._next_run = next_run
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        runtime: Runtime,
+        settings: EngineSettings,
+        limits: EngineLimits,
+        directories: Directories,
+        sequencer: Sequencer,
+        writer: WalWriter,
+        files: FileSet,
+        jobs: FileJobs,
+        arrivals: Arrivals,
+        backlog: Backlog,
+        space: Space,
+        dead_space: DeadSpace,
+        recovered: Recovered,
+    ) -> None:
+        self._disk = disk
+        self._runtime = runtime
+        self._settings = settings
+        self._limits = limits
+        self._directories = directories
+        self._sequencer = sequencer
+        self._ledger = sequencer.ledger
+        self._writer = writer
+        self._files = files
+        self._jobs = jobs
+        self._arrivals = arrivals
+        self._backlog = backlog
+        self._space = space
+        self._dead_space = dead_space
+        self._state_runs = recovered.state_runs
+        self._state_to = recovered.state_to
+        self._next_run = recovered.next_run
         self.damage: CorruptData | None = None
         """Corruption met by a merge. Merging stops, so that nothing is built on it; reading goes on."""
         self._failures = 0
@@ -92,24 +119,24 @@ class Merges:
     @property
     def resting(self) -> bool:
         """Whether nothing is to be begun now: something is damaged, or the last jobs have failed."""
-        return self.damage is not None or self._engine.runtime.monotonic() < self._rest_until
+        return self.damage is not None or self._runtime.monotonic() < self._rest_until
 
     def is_short(self, kind: JobKind) -> bool:
         """Whether the last job of its kind found no room, and would find none now: nothing has died, no room has come."""
         short = self._shortages.get(kind)
         if short is None:
             return False
-        same = self._engine.trims == short.trims and self._free <= short.free
-        return same and self._engine.runtime.monotonic() < short.until
+        same = self._files.deaths == short.deaths and self._free <= short.free
+        return same and self._runtime.monotonic() < short.until
 
     @property
     def _free(self) -> int:
-        return max(self._engine.disk.usage(path).free for path in self._engine.directories.runs)
+        return max(self._disk.usage(path).free for path in self._directories.runs)
 
     @property
     def state_runs_due(self) -> bool:
         """Whether there are so many state runs that a start would read much of it twice."""
-        return len(self._state_runs) >= STATE_RUNS_MAX
+        return len(self._state_runs) >= self._limits.upkeep.state_runs_max
 
     def _merge(self, kind: JobKind, job: Job) -> Steps[MergeOutcome | None]:
         """Let the merge process do a job; None when it could not, now or for ever."""
@@ -118,21 +145,21 @@ class Merges:
         def done(value: bytes | None, error: BaseException | None) -> None:
             answer.fail(error) if error is not None else answer.resolve(value or b"")
 
-        self._engine.runtime.merge(encode_job(job), done)
+        self._runtime.merge(encode_job(job), done)
         outcome = decode_outcome((yield answer))
         if outcome.damage is not None:
             damage = outcome.damage
             self.damage = CorruptData(damage.file, damage.position, damage.what, tuple(damage.logs))
             log_output.error("%s; merging has stopped", self.damage)
             return None
-        now = self._engine.runtime.monotonic()
+        now = self._runtime.monotonic()
         if outcome.no_space:
             if kind not in self._shortages:
                 log_output.warning("a merge waits for room: %s", outcome.error)
-            self._shortages[kind] = Shortage(self._free, self._engine.trims, now + SHORT_SECONDS)
+            self._shortages[kind] = Shortage(self._free, self._files.deaths, now + SHORT_SECONDS)
             if kind == "wal":
-                self._engine.writer.give_last_spare()
-            self._engine.space.look()
+                self._writer.give_last_spare()
+            self._space.look()
             return None
         if outcome.error is not None:
             self._failures += 1
@@ -146,12 +173,11 @@ class Merges:
 
     def _commit_files(self, changes: FileChanges) -> Answer[None]:
         """Change what is live, durably."""
-        return self._engine.commit_own([(scopes.FILES, key, value) for key, value in changes])
+        return self._sequencer.commit_own([(scopes.FILES, key, value) for key, value in changes])
 
     def _rooms(self, *, frees: bool) -> dict[str, int]:
         """Directories for runs and what a merge may write to each, the most first."""
-        space = self._engine.space
-        rooms = {path: space.for_merge(path, frees=frees) for path in self._engine.directories.runs}
+        rooms = {path: self._space.for_merge(path, frees=frees) for path in self._directories.runs}
         return dict(sorted(rooms.items(), key=lambda item: -item[1]))
 
     def fits(self, runs: Sequence[RunFile], *, frees: bool) -> bool:
@@ -159,22 +185,22 @@ class Merges:
         return sum(run.live_bytes for run in runs) <= max(self._rooms(frees=frees).values())
 
     def _job(self, kind: Literal["wal", "runs"], tier: int, needed: int, *, frees: bool) -> MergeJob:
-        engine, settings = self._engine, self._engine.settings
-        ledger = engine.ledger
+        settings, ledger = self._settings, self._ledger
         rooms = self._rooms(frees=frees)
         directories = [path for path, room in rooms.items() if room >= needed] or list(rooms)[:1]
-        adopt = engine.disk.same_filesystem(engine.directories.wal, engine.directories.runs[0])
+        adopt = self._disk.same_filesystem(self._directories.wal, self._directories.runs[0])
         job = MergeJob(
             kind=kind,
-            now_ms=engine.runtime.now_ms(),
+            now_ms=self._runtime.now_ms(),
             starts=ledger.starts,
             classes=ledger.classes,
             key_indexed=sorted(ledger.key_indexed),
+            limits=self._limits.merge,
             output_directories=directories,
             first_run_id=self._next_run,
             output_bytes_max=min(rooms[path] for path in directories),
             tier=tier,
-            run_bytes_max=min(engine.space.run_bytes_max(path) for path in directories),
+            run_bytes_max=min(self._space.run_bytes_max(path) for path in directories),
             block_bytes=settings.block_bytes,
             adopt_share=settings.adopt_share,
             adopt=adopt,
@@ -184,11 +210,10 @@ class Merges:
 
     def merge_wal(self, report: MaintainReport) -> Steps[bool]:
         """Make runs, and a state run, of the oldest sealed files: of one of them, where there is little room."""
-        engine = self._engine
         room = max(self._rooms(frees=False).values())
         files: list[WalFile] = []
         needed = 0
-        for wal_file in engine.sealed[: engine.settings.merge_files_max]:
+        for wal_file in self._backlog.files[: self._settings.merge_files_max]:
             # A state run written before a crash ends with a file; no job straddles its end.
             if files and (files[0].last <= self._state_to) != (wal_file.last <= self._state_to):
                 break
@@ -199,8 +224,8 @@ class Merges:
         with_state = files[0].last > self._state_to
         job = self._job("wal", 0, needed, frees=len(files) == 1)
         job.wal = [WalInput(f.file.path, f.generation, f.first, f.last, f.end) for f in files]
-        job.deleted = sorted(engine.deleted_lately)
-        job.state_directory = engine.directories.state if with_state else None
+        job.deleted = sorted(self._files.deleted_logs)
+        job.state_directory = self._directories.state if with_state else None
         outcome = yield from self._merge("wal", job)
         if outcome is None:
             return False
@@ -209,38 +234,35 @@ class Merges:
             self._state_runs.append(outcome.state_run)
             self._state_to = last
         ages = (files[0].first, last)
-        runs = yield in_read_lane(
-            self._engine.runtime, lambda: [self._open_run(output, ages) for output in outcome.runs]
-        )
+        runs = yield in_read_lane(self._runtime, lambda: [self._open_run(output, ages) for output in outcome.runs])
         changes = [(scopes.MERGED_KEY, scopes.encode_number(last)), *self._entries(runs)]
         yield self._commit_files(changes)
         for run in runs:
-            engine.files.add_run(run)
+            self._files.add_run(run)
         yield from self._drop_tails(place_of(files[-1].generation + 1, 0))
-        del engine.sealed[: len(files)]
-        engine.weigh_backlog()
+        self._backlog.remove(len(files))
         for wal_file in files:
-            del engine.files.wal[wal_file.generation]
+            del self._files.wal[wal_file.generation]
         yield from self._finish_adoptions(runs)
         adopted = {run.adopted for run in runs}
         for wal_file in files:
             if wal_file.generation in adopted:
                 wal_file.when_free(wal_file.file.close)
             else:
-                wal_file.when_free(_recycler(engine, wal_file))
+                wal_file.when_free(partial(self._writer.recycle, wal_file))
         report.merged_files += len(files)
         report.written_runs += len(runs)
         return True
 
     def _open_run(self, output: RunOutput, ages: tuple[int, int]) -> RunFile:
-        file = self._engine.disk.open(output.path, writable=False)
+        file = self._disk.open(output.path, writable=False)
         directory = output.path.rpartition("/")[0]
         if output.adopted is not None:
-            directory = self._engine.directories.runs[0]
+            directory = self._directories.runs[0]
         return RunFile(file, RunIndex.load(file), directory, output.adopted, ages)
 
     def _entries(self, runs: list[RunFile]) -> FileChanges:
-        name_of = self._engine.directories.name_of
+        name_of = self._directories.name_of
         return [
             (
                 scopes.run_key(run.index.id),
@@ -259,19 +281,18 @@ class Merges:
         ]
 
     def _drop_tails(self, place: int) -> Steps[None]:
-        engine = self._engine
-        engine.arrivals.drop_before(place)
-        for part in in_parts(list(engine.ledger.visible.values()), LOGS_PER_TURN):
+        self._arrivals.drop_before(place)
+        for part in in_parts(list(self._ledger.visible.values()), self._limits.upkeep.dropped_tails_per_turn):
             for state in part:
                 tail = state.own_tail
                 if tail is not None:
                     tail.drop_before(place)
                     if not len(tail):
                         state.own_tail = None
-            yield turn(engine.runtime)
+            yield turn(self._runtime)
 
     def _finish_adoptions(self, runs: list[RunFile]) -> Steps[None]:
-        disk, directories = self._engine.disk, self._engine.directories
+        disk, directories = self._disk, self._directories
         moves = [
             (run.file.path, f"{run.directory}/{run_name(run.index.id)}") for run in runs if run.adopted is not None
         ]
@@ -283,109 +304,30 @@ class Merges:
                 disk.sync_directory(path)
 
         if moves:
-            yield in_read_lane(self._engine.runtime, move)
+            yield in_read_lane(self._runtime, move)
             for run in runs:
                 if run.adopted is not None:
                     run.file.path = f"{run.directory}/{run_name(run.index.id)}"
 
     def remove_dead(self, report: MaintainReport) -> Steps[None]:
         """Remove every run of which nothing is alive. That takes a commit, and no room."""
-        yield from self._count_dead()
-        dead = [run for run in self._engine.files.runs.values() if run.is_dead]
+        yield from self._dead_space.count()
+        dead = [run for run in self._files.runs.values() if run.is_dead]
         if dead:
             yield self._commit_files([(scopes.run_key(run.index.id), None) for run in dead])
             self._discard(dead, report)
 
     def most_dead_run(self) -> Steps[RunFile | None]:
         """The run of which the most is dead, if that is too much and there is room for the rest of it."""
-        engine = self._engine
-        yield from self._count_dead()
-        limit = engine.settings.dead_share_max
+        yield from self._dead_space.count()
+        limit = self._settings.dead_share_max
         room = max(self._rooms(frees=True).values())
-        dead = [run for run in engine.files.runs.values() if _dead_share(run) > limit and run.live_bytes <= room]
+        dead = [run for run in self._files.runs.values() if _dead_share(run) > limit and run.live_bytes <= room]
         return max(dead, key=_dead_share, default=None)
-
-    def _count_dead(self) -> Steps[None]:
-        """Look at the runs where anything was trimmed or deleted since the last time."""
-        engine = self._engine
-        for run in list(engine.files.runs.values()):
-            if run.checked == engine.trims:
-                continue
-            checked = engine.trims
-            dead, is_dead = yield from self._dead_bytes(run)
-            run.checked = checked
-            run.dead_bytes, run.is_dead = dead, is_dead
-
-    def _dead_bytes(self, run: RunFile) -> Steps[tuple[int, bool]]:
-        if run.index.is_shared:
-            return (yield from self._dead_shared_bytes(run))
-        index, visible = run.index, self._engine.ledger.visible
-        dead = 0
-        is_dead = True
-        for slot, log in enumerate(index.logs):
-            state = visible.get(log)
-            start = index.nexts[slot] if state is None else state.visible_start
-            if start >= index.nexts[slot]:
-                dead += index.bytes[slot]
-            else:
-                is_dead = False
-                for block in index.blocks(slot) if start > index.firsts[slot] else ():
-                    if index.block_nexts[block] > start:
-                        break
-                    dead += index.block_sizes[block]
-            if slot % SLOTS_PER_TURN == SLOTS_PER_TURN - 1:
-                yield turn(self._engine.runtime)
-        return dead, is_dead
-
-    def _dead_shared_bytes(self, run: RunFile) -> Steps[tuple[int, bool]]:
-        """A block that several logs share is dead when none of them needs it."""
-        index, visible = run.index, self._engine.ledger.visible
-        needed = NeededBlocks(index)
-        is_dead = True
-        for slot, log in enumerate(index.logs):
-            state = visible.get(log)
-            if state is not None and state.visible_start < index.nexts[slot]:
-                is_dead = False
-                needed.add(index.block_for(slot, state.visible_start), index.blocks(slot).stop)
-            if slot % SHARING_SLOTS_PER_TURN == SHARING_SLOTS_PER_TURN - 1:
-                yield turn(self._engine.runtime)
-        return run.bytes - needed.bytes, is_dead
 
     def rewrite(self, run: RunFile, report: MaintainReport) -> Steps[bool]:
         """Free a run of what is dead in it."""
         return (yield from self.merge_runs([run], run.index.tier, {}, [], report))
-
-    def crowded_tier(self) -> Steps[Crowd | None]:
-        """The oldest runs of a size class that has too many, with all that must be merged with them.
-
-        Runs that lie among large ones stay as they are: to have a few less of them, what is large would be copied each time.
-        """
-        while (tier := self._oldest_of_a_tier()) is not None:
-            inputs = yield from self.convex(tier)
-            if sum(run.bytes for run in tier) >= CROWDED_SHARE_MIN * sum(run.bytes for run in inputs):
-                return Crowd(tier[0].index.tier, inputs)
-            tier[0].stays = True
-        return None
-
-    def _oldest_of_a_tier(self) -> list[RunFile] | None:
-        tiers: dict[tuple[int, int], list[RunFile]] = {}
-        for run in self._engine.files.runs.values():
-            if run.adopted is None and run.index.tier < TIER_MAX and not run.stays:
-                tiers.setdefault((run.index.retention_class, run.index.tier), []).append(run)
-        for runs in tiers.values():
-            if len(runs) >= self._engine.settings.tier_runs_max:
-                return sorted(runs, key=lambda run: run.ages)[: self._engine.settings.tier_runs_max]
-        return None
-
-    def convex(self, chosen: list[RunFile]) -> Steps[list[RunFile]]:
-        """The chosen runs and all that lie between them in time and share logs with them.
-
-        Only neighbours may become one: a log's offsets in one run must not surround those in another.
-        """
-        runs = list(self._engine.files.runs.values())
-        # Every log of every run is looked at: not on the loop.
-        grown: list[RunFile] = yield in_read_lane(self._engine.runtime, lambda: _convex(chosen, runs))
-        return grown
 
     def merge_runs(
         self,
@@ -396,10 +338,9 @@ class Merges:
         report: MaintainReport,
     ) -> Steps[bool]:
         """Make one series of runs of several; `notes` are committed with the swap."""
-        engine = self._engine
-        visible = engine.ledger.visible
+        visible = self._ledger.visible
         deleted = yield in_read_lane(
-            engine.runtime, lambda: [log for run in inputs for log in run.index.logs if log not in visible]
+            self._runtime, lambda: [log for run in inputs for log in run.index.logs if log not in visible]
         )
         needed = sum(run.live_bytes for run in inputs)
         job = self._job("runs", tier, needed, frees=len(inputs) == 1)
@@ -410,29 +351,45 @@ class Merges:
         if outcome is None:
             return False
         ages = (min(run.ages[0] for run in inputs), max(run.ages[1] for run in inputs))
-        runs = yield in_read_lane(
-            self._engine.runtime, lambda: [self._open_run(output, ages) for output in outcome.runs]
-        )
+        runs = yield in_read_lane(self._runtime, lambda: [self._open_run(output, ages) for output in outcome.runs])
         changes: FileChanges = [(scopes.run_key(run.index.id), None) for run in inputs]
         yield self._commit_files([*changes, *self._entries(runs), *notes])
         for run in runs:
-            engine.files.add_run(run)
+            self._files.add_run(run)
         self._discard(inputs, report)
         report.written_runs += len(runs)
         return True
 
     def _discard(self, runs: list[RunFile], report: MaintainReport) -> None:
-        engine = self._engine
         for run in runs:
-            engine.files.remove_run(run.index.id)
-            run.when_free(_remover(engine, run))
+            self._files.remove_run(run.index.id)
+            run.when_free(partial(self._remove, run))
         report.removed_files += len(runs)
+
+    def _remove(self, run: RunFile) -> None:
+        """Remove the file of a dead run; one that was of the write-ahead log, and is large enough, becomes a spare file."""
+        run.file.close()
+        is_whole = run.adopted is not None and run.bytes >= REUSED_SHARE_MIN * self._settings.wal_file_bytes
+        if is_whole and not self._ledger.full:
+            self._writer.reclaim(run.file.path)
+        else:
+            self._jobs.run(lambda: self._disk.remove(run.file.path), self._removed)
+
+    def _removed(self, error: BaseException | None) -> None:
+        if error is not None:
+            log_output.warning("a dead run could not be removed: %s", error)
+        self._space.room_came()
 
     def join_state(self) -> Steps[bool]:
         """Make one state run of all; which ones count is told by their names, so that no commit is needed."""
-        engine = self._engine
         inputs = list(self._state_runs)
-        job = StateJob(inputs, engine.directories.state, engine.runtime.now_ms(), engine.settings.producer_expiry_ms)
+        job = StateJob(
+            inputs,
+            self._directories.state,
+            self._runtime.now_ms(),
+            self._settings.producer_expiry_ms,
+            self._limits.merge,
+        )
         outcome = yield from self._merge("state", job)
         if outcome is None or outcome.state_run is None:
             return False
@@ -440,51 +397,11 @@ class Merges:
 
         def remove() -> None:
             for path in inputs:
-                engine.disk.remove(path)
+                self._disk.remove(path)
 
-        yield in_read_lane(self._engine.runtime, remove)
+        yield in_read_lane(self._runtime, remove)
         return True
-
-
-def _convex(chosen: list[RunFile], runs: list[RunFile]) -> list[RunFile]:
-    inputs = {run.index.id: run for run in chosen}
-    while True:
-        oldest = min(run.ages[0] for run in inputs.values())
-        newest = max(run.ages[1] for run in inputs.values())
-        logs: set[int] = set().union(*(run.index.logs for run in inputs.values()))
-        between = [
-            run
-            for run in runs
-            if run.index.id not in inputs
-            and run.ages[0] <= newest
-            and run.ages[1] >= oldest
-            and not logs.isdisjoint(run.index.logs)
-        ]
-        if not between:
-            return sorted(inputs.values(), key=lambda run: run.ages)
-        inputs.update((run.index.id, run) for run in between)
 
 
 def _dead_share(run: RunFile) -> float:
     return run.dead_bytes / max(1, run.bytes)
-
-
-def _recycler(engine: LocalEngine, wal_file: WalFile) -> Callable[[], None]:
-    return lambda: engine.writer.recycle(wal_file)
-
-
-def _remover(engine: LocalEngine, run: RunFile) -> Callable[[], None]:
-    def remove() -> None:
-        run.file.close()
-        is_whole = run.adopted is not None and run.bytes >= REUSED_SHARE_MIN * engine.settings.wal_file_bytes
-        if is_whole and not engine.ledger.full:
-            engine.writer.reclaim(run.file.path)
-        else:
-            engine.jobs.run(lambda: engine.disk.remove(run.file.path), removed)
-
-    def removed(error: BaseException | None) -> None:
-        if error is not None:
-            log_output.warning("a dead run could not be removed: %s", error)
-        engine.room_came()
-
-    return remove

@@ -7,16 +7,17 @@ more. A start, deletions and acknowledgements, and merges that give space back m
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mainstem.storage.contract import MaintainReport
+from mainstem.storage.local.directories import Directories
+from mainstem.storage.local.settings import EngineSettings
 from mainstem.storage.local.upkeep.early_deletion import EarlyDeletion
-from mainstem.storage.local.wal.writer import FILE_BYTES_MIN
-from mainstem.storage.runtime.disk import DiskUsage
+from mainstem.storage.local.wal.writer import FILE_BYTES_MIN, WalWriter
+from mainstem.storage.runtime.disk import Disk, DiskUsage
+from mainstem.storage.runtime.runtime import Runtime
 from mainstem.storage.runtime.steps import Steps, in_read_lane
-
-if TYPE_CHECKING:
-    from mainstem.storage.local.engine import LocalEngine
+from mainstem.storage.sequencer.sequencer import Sequencer
 
 log_output = logging.getLogger("mainstem.storage")
 
@@ -38,24 +39,37 @@ class _Room(NamedTuple):
 class Space:
     """Watches the fullest of the engine's file systems."""
 
-    def __init__(self, engine: LocalEngine) -> None:
-        self._engine = engine
-        disk, directories = engine.disk, engine.directories
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        runtime: Runtime,
+        settings: EngineSettings,
+        directories: Directories,
+        sequencer: Sequencer,
+        writer: WalWriter,
+        early_deletion: EarlyDeletion,
+    ) -> None:
+        self._disk = disk
+        self._runtime = runtime
+        self._settings = settings
+        self._sequencer = sequencer
+        self._ledger = sequencer.ledger
+        self._writer = writer
         self._paths = [(path, disk.same_filesystem(path, directories.wal)) for path in directories.all()]
         self._wal_free = 0
-        self.early_deletion = EarlyDeletion(engine)
+        self.early_deletion = early_deletion
         self.usage: DiskUsage = disk.usage(directories.root)
         self.look()
 
     def check(self, report: MaintainReport) -> Steps[None]:
         """Refuse or take appends again, and make room where it is short."""
-        engine = self._engine
-        used = self._weigh((yield in_read_lane(engine.runtime, self._rooms)))
-        if engine.ledger.full:
-            engine.writer.shed_spares()
+        used = self._weigh((yield in_read_lane(self._runtime, self._rooms)))
+        if self._ledger.full:
+            self._writer.shed_spares()
         else:
-            engine.writer.prepare_spares()
-        high_mark = engine.settings.disk_high_mark
+            self._writer.prepare_spares()
+        high_mark = self._settings.disk_high_mark
         if high_mark is not None and used >= high_mark:
             yield from self.early_deletion.take_oldest(report)
 
@@ -63,23 +77,27 @@ class Space:
         """Decide anew, at once: a fast writer fills a disk between two checks, and a removed file gives room back."""
         self._weigh(self._rooms())
 
+    def room_came(self) -> None:
+        """A file was removed: appends that were refused for it need not wait for the next maintenance."""
+        if self._ledger.full:
+            self.look()
+
     def for_merge(self, path: str, *, frees: bool) -> int:
         """Bytes that a merge may write to a directory for runs. Only one that gives space back may use the reserve."""
-        engine = self._engine
-        usage = engine.disk.usage(path)
+        usage = self._disk.usage(path)
         # The next files of the write-ahead log must still find their room: appends go on beside the merge.
-        wanted = engine.settings.wal_file_bytes
-        if not engine.ledger.full:
-            wanted = engine.pending_bytes + 2 * wanted
-        kept = max(0, wanted + engine.writer.announced_bytes - engine.writer.prepared_bytes)
+        wanted = self._settings.wal_file_bytes
+        if not self._ledger.full:
+            wanted = self._sequencer.pending_bytes + 2 * wanted
+        kept = max(0, wanted + self._writer.announced_bytes - self._writer.prepared_bytes)
         if not frees:
-            kept = max(kept, engine.settings.reserve_bytes(usage.total))
+            kept = max(kept, self._settings.reserve_bytes(usage.total))
         return max(0, usage.free - kept)
 
     def run_bytes_max(self, path: str) -> int:
         """Size of a run. None is larger than the reserve, so that what is alive in it can be rewritten on a full disk."""
-        settings = self._engine.settings
-        reserve = settings.reserve_bytes(self._engine.disk.usage(path).total)
+        settings = self._settings
+        reserve = settings.reserve_bytes(self._disk.usage(path).total)
         return min(settings.run_bytes_max, max(reserve, settings.wal_file_bytes))
 
     def limit_state(self) -> None:
@@ -87,34 +105,33 @@ class Space:
 
         A commit that finds no room ends the engine, and leaves nothing for the next start: it is refused before.
         """
-        engine = self._engine
-        file_bytes = engine.settings.wal_file_bytes
-        room = engine.writer.prepared_bytes + self._wal_free // 2 - engine.pending_bytes
-        engine.ledger.state_room = room - max(STATE_MARGIN_MIN, int(file_bytes * STATE_MARGIN_SHARE))
-        engine.ledger.deletion_room = room - max(DELETION_MARGIN_MIN, int(file_bytes * DELETION_MARGIN_SHARE))
+        file_bytes = self._settings.wal_file_bytes
+        room = self._writer.prepared_bytes + self._wal_free // 2 - self._sequencer.pending_bytes
+        self._ledger.state_room = room - max(STATE_MARGIN_MIN, int(file_bytes * STATE_MARGIN_SHARE))
+        self._ledger.deletion_room = room - max(DELETION_MARGIN_MIN, int(file_bytes * DELETION_MARGIN_SHARE))
 
     def _rooms(self) -> list[_Room]:
-        return [_Room(self._engine.disk.usage(path), has_wal) for path, has_wal in self._paths]
+        return [_Room(self._disk.usage(path), has_wal) for path, has_wal in self._paths]
 
     def _weigh(self, rooms: list[_Room]) -> float:
         """Decide whether appends are refused; answers the share in use."""
-        engine, settings = self._engine, self._engine.settings
-        spares, file_bytes = engine.writer.spares, settings.wal_file_bytes
+        settings, writer, ledger = self._settings, self._writer, self._ledger
+        spares, file_bytes = writer.spares, settings.wal_file_bytes
         # A spare file beyond the one that is kept goes as soon as its space is wanted.
-        surplus = max(0, spares - 1) * file_bytes - engine.writer.announced_bytes
+        surplus = max(0, spares - 1) * file_bytes - writer.announced_bytes
         usages = [usage._replace(free=max(0, usage.free + surplus * has_wal)) for usage, has_wal in rooms]
         used = max(1 - usage.free / max(1, usage.total) for usage in usages)
         self.usage = min((usage for usage, _ in rooms), key=lambda usage: usage.free / max(1, usage.total))
         wal_free = min(usage.free for usage, has_wal in rooms if has_wal)
-        self._wal_free = max(0, wal_free - engine.writer.announced_bytes)
+        self._wal_free = max(0, wal_free - writer.announced_bytes)
         # What is under way can no longer be refused: it must find room, in this file, in spare ones or in new ones.
-        is_tight = self._wal_free + spares * file_bytes < engine.pending_bytes + 2 * file_bytes
+        is_tight = self._wal_free + spares * file_bytes < self._sequencer.pending_bytes + 2 * file_bytes
         full = is_tight or any(usage.free < settings.reserve_bytes(usage.total) for usage in usages)
-        if full != engine.ledger.full:
+        if full != ledger.full:
             log_output.warning(
                 "appends are %s: %.1f %% of the disk is in use", "refused" if full else "taken", used * 100
             )
-        engine.ledger.full = full
+        ledger.full = full
         if full:
             self.limit_state()
         return used

@@ -19,14 +19,15 @@ from mainstem.storage.local.frame import (
 from mainstem.storage.sequencer.commit_group import CommitGroup
 
 PADDING = bytes(SECTOR_BYTES)
-JOINED_BYTES_MAX = 4096
-"""Bodies of smaller batches are joined before writing: a vector of many small pieces costs more than one copy."""
 
 
 def encode_group(
-    group: CommitGroup, generation: int, sequence: int, proven: int, time_ms: int
+    group: CommitGroup, generation: int, sequence: int, proven: int, time_ms: int, joined_bytes_max: int
 ) -> tuple[list[Buffer], int, int]:
-    """The bytes of a group, their number, and where in them the first batch lies. Sets the group's body."""
+    """The bytes of a group, their number, and where in them the first batch lies. Sets the group's body.
+
+    Batches of at most `joined_bytes_max`, on average, are joined into one buffer.
+    """
     parts: list[Buffer] = []
     crcs: list[int] = []
     data_offset = 0
@@ -39,7 +40,7 @@ def encode_group(
         data_offset = len(frame)
         if not group.body:
             buffers = [entry[7] for entry in entries]
-            group.body = (b"".join(buffers),) if body_bytes <= JOINED_BYTES_MAX * len(buffers) else buffers
+            group.body = (b"".join(buffers),) if body_bytes <= joined_bytes_max * len(buffers) else buffers
         parts += group.body
     if group.refs:
         columns = list(zip(*group.refs, strict=True))[:8]

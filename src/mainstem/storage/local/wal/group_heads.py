@@ -18,21 +18,19 @@ from mainstem.storage.local.frame import (
     decode_data_head,
     pad_to_sector,
 )
+from mainstem.storage.local.limits import MergeLimits
 from mainstem.storage.runtime.disk import DiskFile
 from mainstem.wire.record_batch import HEADER_BYTES
 
-LOOK_BYTES = 2048
-"""Read at a time: a frame, and most often its head."""
-BATCH_BYTES_MIN = 1 << 14
-"""Batches of a group must be of this size, on average; smaller ones are read sooner with all that is between their heads."""
 _kind_and_sizes = struct.Struct("<2xBxxxxxII").unpack_from
 
 
-def read_heads(file: DiskFile, end: int) -> memoryview | None:
+def read_heads(file: DiskFile, end: int, limits: MergeLimits) -> memoryview | None:
     """Memory for a file up to `end`, with its frames and the heads of its batches; None where batches are small.
 
     What follows damage may be missing.
     """
+    look_bytes = limits.heads_look_bytes
     content = memoryview(mmap.mmap(-1, end, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 
     def look(start: int, stop: int) -> None:
@@ -43,18 +41,18 @@ def read_heads(file: DiskFile, end: int) -> memoryview | None:
     look(0, SECTOR_BYTES)
     at = SECTOR_BYTES
     while at + FRAME_BYTES <= end:
-        look(at, at + LOOK_BYTES)
+        look(at, at + look_bytes)
         kind, head_bytes, body_bytes = _kind_and_sizes(content, at)
         if kind not in KIND_NAMES:
             break
         head, body = at + FRAME_BYTES, at + FRAME_BYTES + head_bytes
-        look(at + LOOK_BYTES, body)
+        look(at + look_bytes, body)
         if kind == DATA:
             try:
                 sizes = decode_data_head(content[head:body]).sizes
             except BadFrame:
                 break
-            if body_bytes < len(sizes) * BATCH_BYTES_MIN:
+            if body_bytes < len(sizes) * limits.heads_batch_bytes_min:
                 return None
             position = body
             for size in sizes:

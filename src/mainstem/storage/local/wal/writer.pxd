@@ -1,1 +1,1 @@
-# wal_writer.py needs no C types: it is compiled for its way of a group, which is walked once per sync.
+# writer.py needs no C types: it is compiled for its way of a group, which is walked once per sync.

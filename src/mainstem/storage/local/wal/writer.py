@@ -46,6 +46,7 @@ class WalWriter:
         disk: Disk,
         runtime: Runtime,
         settings: EngineSettings,
+        joined_bytes_max: int,
         directory: str,
         node: bytes,
         next_sequence: int,
@@ -60,6 +61,7 @@ class WalWriter:
         self._disk = disk
         self._runtime = runtime
         self._settings = settings
+        self._joined_bytes_max = joined_bytes_max
         self._directory = directory
         self._node = node
         self._next_sequence = next_sequence
@@ -277,7 +279,8 @@ class WalWriter:
         sequence = group.sequence = self._next_sequence
         time_ms = self._runtime.now_ms()
         wal_file = self.active
-        parts, size, data_offset = encode_group(group, wal_file.generation, sequence, self.proven, time_ms)
+        joined = self._joined_bytes_max
+        parts, size, data_offset = encode_group(group, wal_file.generation, sequence, self.proven, time_ms, joined)
         prepare: Callable[[], None] | None = None
         sealed: WalFile | None = None
         rolls = self.rolls_next or wal_file.end + size > wal_file.capacity
@@ -288,7 +291,7 @@ class WalWriter:
             self._groups_are_large = sealed.end * LARGE_GROUPS_MAX >= groups * settings.wal_file_bytes
             wal_file, prepare = self._next_file()
             self.active = wal_file
-            parts, size, data_offset = encode_group(group, wal_file.generation, sequence, self.proven, time_ms)
+            parts, size, data_offset = encode_group(group, wal_file.generation, sequence, self.proven, time_ms, joined)
         self._next_sequence += 1
         position = wal_file.end
         wal_file.end += size
