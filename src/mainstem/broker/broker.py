@@ -53,6 +53,7 @@ from mainstem.broker.groups.streams_groups import StreamsGroups
 from mainstem.broker.heavy_work import HeavyWork
 from mainstem.broker.intake import UNWRITTEN_BYTES_MAX, Intake
 from mainstem.broker.pipelines.pipelines import Pipelines, table_pipelines
+from mainstem.broker.queues.limits import QueueLimits
 from mainstem.broker.queues.queues import Queues
 from mainstem.broker.queues.settings import QueueSettings
 from mainstem.broker.routes import Routes
@@ -88,6 +89,7 @@ class Broker:
         ids: ProducerIds,
         settings: QueueSettings,
         unwritten_bytes_max: int,
+        queue_limits: QueueLimits = QueueLimits(),  # noqa: B008
     ) -> None:
         self.clock = clock
         self.intake = Intake(engine, unwritten_bytes_max)
@@ -110,7 +112,9 @@ class Broker:
         self.parameters = Parameters(self.administration)
         self.policies = Policies(self.administration)
         self.routes = Routes(engine, self._alternate_by_policy)
-        self.queues = Queues(engine, clock, self.topics, self.routes, settings, self.intake, self.heavy_work)
+        self.queues = Queues(
+            engine, clock, self.topics, self.routes, settings, self.intake, self.heavy_work, queue_limits
+        )
         self.queues.rules_for = self._rules_for
         self.policies.on_change.append(self._policies_changed)
         delivery = BrokerDelivery(
@@ -119,8 +123,8 @@ class Broker:
             lambda namespace, name: self.topics.named(namespace).get(name),
             self.queues.find,
             self.queues.outbox,
-            lambda message: self.queues.envelopes.headers_of(message),
-            lambda message: self.queues.envelopes.properties_of(message),
+            lambda message: self.queues.dead_lettering.envelopes.headers_of(message),
+            lambda message: self.queues.dead_lettering.envelopes.properties_of(message),
         )
         self.letters = Letters(engine, self.queues)
         self.redrives = Redrives(engine, clock, self.queues)
@@ -161,7 +165,7 @@ class Broker:
     def _policies_changed(self, namespace: str) -> None:
         self.routes.of(namespace).policies_changed()
         for queue in self.queues.all(namespace):
-            queue.set_rules(self._rules_for(namespace, queue.name, queue.properties))
+            self.queues.set_rules(queue, self._rules_for(namespace, queue.name, queue.properties))
 
     @classmethod
     async def open(
@@ -170,6 +174,7 @@ class Broker:
         clock: Clock,
         settings: QueueSettings = QueueSettings(),  # noqa: B008
         unwritten_bytes_max: int = UNWRITTEN_BYTES_MAX,
+        queue_limits: QueueLimits = QueueLimits(),  # noqa: B008
     ) -> Broker:
         """Load what is known, and found what must be there. Raises kinds of MainstemError."""
         catalog = Catalog()
@@ -184,7 +189,7 @@ class Broker:
         ids = ProducerIds()
         for key, value in (await engine.load(producer_ids.SCOPE)).entries.items():
             ids.replay(key, value)
-        broker = cls(engine, clock, catalog, ids, settings, unwritten_bytes_max)
+        broker = cls(engine, clock, catalog, ids, settings, unwritten_bytes_max, queue_limits)
         await broker.group_configs.load()
         await broker.directed_groups.load()
         await broker.streams_groups.load()

@@ -187,7 +187,7 @@ class Server:
         for name, addresses in self._settings.listen.items():
             if addresses:
                 self._adapters[name] = REGISTERED[name].connect(services, self._settings.protocols[name])
-        broker.queues.awaken()
+        broker.queues.warm_up()
 
     def _bind(self) -> None:
         taken = []

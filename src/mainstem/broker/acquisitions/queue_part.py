@@ -93,7 +93,7 @@ class QueuePart:
             part.dead = []
             target = part.lane.queue.rules.dead_letter
             for message, reason, error in part.dying:
-                letters = self._queues.letters_of(message, reason, error)
+                letters = self._queues.dead_lettering.letters(message, reason, error)
                 stretch = Stretch(message.offset, message.offset, message.deliveries + 1)
                 if not letters and target is not None and target.strategy == "at-least-once":
                     part.rests[message.offset] = self._now_ms + UNROUTED_PAUSE_MS

@@ -121,15 +121,15 @@ class Letters:
                     try:
                         return await change(message)
                     finally:
-                        self._queues.requeue([message], failed=False)
+                        self._queues.settling.requeue([message], failed=False)
                 held.append(message)
         finally:
-            self._queues.requeue(held, failed=False)
+            self._queues.settling.requeue(held, failed=False)
         raise QueueBusy(f"more than {HELD_MAX} messages are before it")
 
     async def replace(self, queue: Queue, message: Message, put: Put) -> None:
         """Another message at the end of the queue, in place of this one, which was taken; in one commit."""
-        await self._queues.outbox.commit_transaction([put], settle=lambda: self._queues.settle([message]))
+        await self._queues.outbox.commit_transaction([put], settle=lambda: self._queues.settling.settle([message]))
 
 
 def _messages(result: ReadResult, lane: QueueLane) -> tuple[list[Message], int]:

@@ -146,7 +146,7 @@ class Redrives:
             self._queues.outbox.mutate([redrive.put()])
         finally:
             redrive.task = None
-            self._queues.requeue(held, failed=False)
+            self._queues.settling.requeue(held, failed=False)
 
     async def _move_all(self, redrive: Redrive, held: list[Message]) -> None:
         queue = self._queues.find(redrive.namespace, redrive.queue_name)
@@ -172,12 +172,15 @@ class Redrives:
         if not redrive.wanted(message) or target is None or times >= redrive.wish.times_max:
             redrive.left += 1
             return False
-        headers, priority = self._readdressed(message, target, times + 1), priority_of(message, self._queues.envelopes)
+        headers, priority = (
+            self._readdressed(message, target, times + 1),
+            priority_of(message, self._queues.dead_lettering.envelopes),
+        )
         put = Put([target], headers, message.value, message.key, priority=priority)
 
         def settle() -> None:
             redrive.moved += 1
-            self._queues.settle([message])
+            self._queues.settling.settle([message])
             self._queues.outbox.mutate([redrive.put()])
 
         moved = redrive.moved
@@ -203,6 +206,6 @@ class Redrives:
         return None if target.refuses() else target
 
     def _readdressed(self, message: Message, target: Queue, times: int) -> bytes:
-        block = self._queues.envelopes.re_routed(message, "", target.name)
+        block = self._queues.dead_lettering.envelopes.re_routed(message, "", target.name)
         kept = [header for header in decode_headers(block) if header[0] != REDRIVEN_HEADER]
         return encode_headers([*kept, (REDRIVEN_HEADER, str(times).encode())])

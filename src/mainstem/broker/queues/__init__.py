@@ -2,7 +2,9 @@
 
 from mainstem.broker.queues.delivery.consumers import Consumer
 from mainstem.broker.queues.delivery.streams import StreamStart
-from mainstem.broker.queues.publishing.outbox import HOLD, REFUSED, TAKEN, Outbox, Put
+from mainstem.broker.queues.limits import QueueLimits
+from mainstem.broker.queues.publishing.outbox import Outbox, Put
+from mainstem.broker.queues.publishing.outcome import HOLD, REFUSED, TAKEN
 from mainstem.broker.queues.queue import Queue
 from mainstem.broker.queues.queues import Queues
 from mainstem.broker.queues.settling.dead_lettering import (
@@ -34,6 +36,7 @@ __all__ = [
     "Outbox",
     "Put",
     "Queue",
+    "QueueLimits",
     "QueueProperties",
     "Queues",
     "Reason",

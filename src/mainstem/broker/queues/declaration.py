@@ -1,4 +1,4 @@
-"""How queues come: with their logs and the topic as which they are seen, in one commit. How they go: `ending`."""
+"""Declaring a queue: one commit makes the queue, its logs, and the topic as which clients see it. Its end: `deletion`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import asyncio
 import uuid
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
+
 from mainstem.broker.queues.log_configs import check_properties, queue_log_config, topic_configs
-from mainstem.broker.queues.queue import Queue
 from mainstem.coordination.catalog.catalog import Topic, TopicEntry, put_topic
 from mainstem.coordination.errors import InvalidQueue, PropertiesDiffer, QueueLocked
 from mainstem.coordination.queues.entries import SCOPE, QueueEntry, put_queue
@@ -18,6 +19,7 @@ from mainstem.storage.contract import CreateLog, Edge, Engine, LogConfig, Mutati
 
 if TYPE_CHECKING:
     from mainstem.broker.catalog.topics import Topics
+    from mainstem.broker.queues.queue import Queue
     from mainstem.broker.queues.queues import Queues
     from mainstem.broker.queues.stored import StoredQueues
 
@@ -26,7 +28,7 @@ KNOWN_MAX = 1_024
 T = TypeVar("T")
 
 
-class Declaring:
+class QueueDeclaration:
     """For all queues."""
 
     def __init__(self, queues: Queues, engine: Engine, topics: Topics, stored: StoredQueues) -> None:
@@ -97,11 +99,7 @@ class Declaring:
             show_topic = self._topics.prepare(state[1:])
             await self._engine.alter([CreateLog(number, config) for number in logs], state)
             show_topic()
-        queue = Queue(
-            self._queues, namespace, name, properties, logs, topic_name=topic_name, owner=owner, spare_log=spare_log
-        )
-        self._queues.add(queue)
-        return queue
+        return self._queues.add(entry, owner)
 
     async def _borrow(self, namespace: str, name: str, properties: QueueProperties, topic: Topic) -> Queue:
         """A queue on a topic that is there: it begins at the topic's end."""
@@ -114,19 +112,18 @@ class Declaring:
             end = await self._engine.offset_at(number, Edge.END)
             state += Cursor(number, end.offset).take_changes(SCOPE)
             self._stored.put_floor(number, end.offset)
-        state.append(put_queue(QueueEntry(namespace, name, properties, topic.logs, topic.name, is_borrowed=True)))
-        await self._engine.alter((), state)
-        queue = Queue(self._queues, namespace, name, properties, topic.logs, topic_name=topic.name, is_borrowed=True)
-        self._queues.add(queue)
-        return queue
+        entry = QueueEntry(namespace, name, properties, topic.logs, topic.name, is_borrowed=True)
+        await self._engine.alter((), [*state, put_queue(entry)])
+        return self._queues.add(entry)
 
-    def log_config(self, queue: Queue) -> LogConfig:
-        """What the logs of a queue promise, with what was configured since."""
+    def log_config(self, queue: Queue, *, is_rewound: bool = False) -> LogConfig:
+        """What the logs of a queue promise, with later changes; retention takes nothing from a rewound queue."""
         topic = None if queue.topic_name is None else self._topics.named(queue.namespace).get(queue.topic_name)
         configs = topic_configs(queue.rules, self._queues.settings)
         if topic is not None and queue.properties.kind != "stream":
             configs |= topic.configs
-        return queue_log_config(queue.properties, configs)
+        config = queue_log_config(queue.properties, configs)
+        return msgspec.structs.replace(config, delete=False) if is_rewound else config
 
     # Topics
 
@@ -151,7 +148,7 @@ class Declaring:
             return
         queue.logs = topic.logs
         if queue.lanes:
-            queue.lanes += [self._queues.open_lane(queue, topic.logs.index(number), number) for number in added]
+            queue.lanes += [self._queues.lanes.open(queue, topic.logs.index(number), number) for number in added]
             queue.is_plain = False
         queue.wake()
         entry = QueueEntry(queue.namespace, queue.name, queue.properties, topic.logs, topic.name, is_borrowed=True)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from mainstem.broker.queues.delivery.consumers import Consumer, Rota, bytes_of
-from mainstem.broker.queues.delivery.dispatch_rules import KeyedDealing, SelectiveDealing, Wants
+from mainstem.broker.queues.delivery.dispatch_rules import KeyedDispatch, SelectiveDispatch, Wants
 from mainstem.broker.queues.delivery.priority_lane import URGENT_FROM, take_by_turns
+from mainstem.broker.queues.publishing.outcome import HOLD, REFUSED, TAKEN
 from mainstem.broker.queues.settling.leases import Leases
 from mainstem.coordination.catalog.partitioning import partition_of
 from mainstem.coordination.errors import QueueBusy
@@ -19,19 +20,13 @@ from mainstem.wire.messages.message import Message
 
 if TYPE_CHECKING:
     from mainstem.broker.queues.delivery.streams import StreamReader
-    from mainstem.broker.queues.queues import Queues
+    from mainstem.broker.queues.parts import QueueParts
+    from mainstem.coordination.queues.entries import QueueEntry
 
 QueueLane: TypeAlias = "Lane[Queue]"
 
-WINDOW_MESSAGES_MAX = 8_192
-"""Ready messages that a queue with consumers holds in memory; the rest is read when it is wanted."""
-WINDOW_MESSAGES_IDLE = 256
-"""The same of a queue without consumers."""
-WINDOW_MESSAGES_LOW = 1_024
-"""A window with fewer is filled up."""
 EXPIRED_AT_ONCE = 256
 """Messages that expire in one turn: the first dead letters are on their way while others are still being made."""
-TAKEN, REFUSED, HOLD = 0, 1, 2
 NO_LIMIT = 1 << 62
 
 
@@ -39,13 +34,13 @@ class Queue:
     """One queue. Made by `Queues`."""
 
     __slots__ = (
-        "_dealing",
         "_expired",
         "_getters",
-        "_home",
         "_is_arriving",
         "_is_dispatching",
         "_leases",
+        "_parts",
+        "_rule",
         "_turn",
         "acknowledged",
         "consumers",
@@ -79,34 +74,28 @@ class Queue:
 
     def __init__(
         self,
-        home: Queues,
-        namespace: str,
-        name: str,
-        properties: QueueProperties,
-        logs: tuple[int, ...],
-        *,
-        topic_name: str | None,
-        is_borrowed: bool = False,
+        parts: QueueParts,
+        entry: QueueEntry,
+        rules: QueueProperties,
         owner: object | None = None,
-        spare_log: int = 0,
     ) -> None:
-        self._home = home
-        self.namespace = namespace
-        self.name = name
-        self.properties = properties
+        self._parts = parts
+        self.namespace = entry.namespace
+        self.name = entry.name
+        properties = self.properties = entry.properties
         """As declared."""
-        self.rules = properties
+        self.rules = rules
         """In force: what was declared, and what policies add to it."""
-        self.logs = logs
-        self.topic_name = topic_name
+        self.logs = entry.logs
+        self.topic_name = entry.topic_name
         """As clients that know topics see it; None: they do not."""
-        self.is_borrowed = is_borrowed
+        self.is_borrowed = entry.is_borrowed
         """Whether the logs are a topic's that was there before the queue, and stays after it."""
         self.owner = owner
         """Who alone may use an exclusive queue."""
-        self.spare_log = spare_log
+        self.spare_log = entry.spare_log
         """Of a quorum queue: the number of the log for urgent messages, while there was none."""
-        self.has_levels = properties.priority_max > 0 or (properties.kind == "quorum" and not is_borrowed)
+        self.has_levels = properties.priority_max > 0 or (properties.kind == "quorum" and not entry.is_borrowed)
         """Whether priorities count, and lanes are levels."""
         self.lanes: list[QueueLane] = []
         """One for each log; none until the queue is first used."""
@@ -116,7 +105,7 @@ class Queue:
         self.had_consumers = False
         self.is_gone = False
         self.is_paused = False
-        self.window_max = 0 if properties.kind == "stream" else WINDOW_MESSAGES_IDLE
+        self.window_max = 0 if properties.kind == "stream" else parts.limits.window_messages_idle
         self.has_ttl = False
         self.may_expire = False
         """Whether there was ever a message that expires."""
@@ -127,7 +116,7 @@ class Queue:
         """Messages that retention took before they were settled: a borrowed queue's."""
         self.delivered = self.got = self.acknowledged = self.redelivered = 0
         """Messages since the start: given to consumers, taken one by one, settled, given back."""
-        self.used_ms = home.now_ms()
+        self.used_ms = parts.now_ms()
         self._turn = 0
         self._is_dispatching = False
         self._is_arriving = False
@@ -136,11 +125,10 @@ class Queue:
         self._expired: list[Message] = []
         self.readers: dict[Consumer, StreamReader] | None = {} if properties.kind == "stream" else None
         """Of a stream: how far each consumer is."""
-        self._dealing: KeyedDealing | SelectiveDealing | None = KeyedDealing() if properties.ordering == "key" else None
+        self._rule: KeyedDispatch | SelectiveDispatch | None = KeyedDispatch() if properties.ordering == "key" else None
         """Where not every message is for every consumer: by key, or while a consumer does not want all."""
-        self._leases = None if properties.lease_ms is None else Leases(home, self, properties.lease_ms)
-
-        self._apply(home.rules_for(namespace, name, properties))
+        self._leases = None if properties.lease_ms is None else Leases(parts, self, properties.lease_ms)
+        self._apply(rules)
 
     def __repr__(self) -> str:
         return f"<queue {self.name} of {self.namespace}>"
@@ -151,12 +139,12 @@ class Queue:
     def ready_count(self) -> int:
         """Messages that wait. To ask this of a queue that nobody uses does not make it one that takes memory."""
         if not self.lanes and self.readers is None:
-            count = self._home.count_unopened(self)
+            count = self._parts.lanes.count_unopened(self)
             if count is not None:
                 return count
         self.open()
         if self.readers is not None:
-            return self._home.stream_count(self)
+            return self._parts.streams.count(self)
         return sum([lane.ready_count for lane in self.lanes])
 
     @property
@@ -179,7 +167,7 @@ class Queue:
     def open(self) -> None:
         """Make the lanes, if they are not there."""
         if not self.lanes and not self.is_gone:
-            self.lanes = self._home.open_lanes(self)
+            self.lanes = self._parts.lanes.open_all(self)
             self.is_plain = len(self.lanes) == 1
 
     def lane_of(self, priority: int, key: bytes | None = None) -> QueueLane:
@@ -190,7 +178,7 @@ class Queue:
                 return self.lanes[min(max(priority, 0), self.properties.priority_max)]
             if priority < URGENT_FROM:
                 return self.lanes[0]
-            return self._home.make_urgent_lane(self) if self.spare_log else self.lanes[-1]
+            return self._parts.priority_lanes.make(self) if self.spare_log else self.lanes[-1]
         if len(self.lanes) == 1:
             return self.lanes[0]
         if key is not None:
@@ -210,15 +198,15 @@ class Queue:
 
     # Rules
 
-    def set_rules(self, rules: QueueProperties) -> None:
-        """Other rules are in force from now on, for the messages that wait too."""
+    def apply_rules(self, rules: QueueProperties) -> bool:
+        """Take other rules, for ready messages too; answers whether they differ. Callers use `Queues.set_rules`."""
         if rules == self.rules:
-            return
+            return False
         self._apply(rules)
         for lane in self.lanes:
             for message in lane.ready:
                 message.expires_ms = self.expiry(message.timestamp_ms, ttl_of(message.headers))
-        self._home.rules_changed(self)
+        return True
 
     def _apply(self, rules: QueueProperties) -> None:
         self.rules = rules
@@ -229,15 +217,15 @@ class Queue:
 
     # Limits
 
-    def admit(self, headers: bytes, value: bytes | memoryview, key: bytes | None) -> int:
+    def judge_publish(self, headers: bytes, value: bytes | memoryview, key: bytes | None) -> int:
         """Whether a limited queue takes one more message."""
         if self.rules.overflow != "drop-head" and self.is_over(self.incoming, 1):
             if self.rules.overflow == "back-pressure":
                 self.incoming += 1
-                self._home.outbox.full_queues.add(self)
+                self._parts.outbox.full_queues.add(self)
                 return HOLD
             if self.rules.overflow == "reject-publish-dlx":
-                self._home.bury_refused(self, headers, value, key)
+                self._parts.settling.bury_refused(self, headers, value, key)
             return REFUSED
         self.incoming += 1
         return TAKEN
@@ -255,7 +243,7 @@ class Queue:
     def returned(self) -> None:
         """Messages were given back."""
         if self.is_limited and self.rules.overflow == "drop-head" and self.is_over():
-            self._home.arrived(self)
+            self._parts.dispatcher.arrived(self)
 
     def is_over(self, incoming: int = 0, more: int = 0) -> bool:
         """Whether there are more messages than allowed, counting these."""
@@ -279,21 +267,21 @@ class Queue:
 
     def attach(self, consumer: Consumer, wants: Wants | None = None) -> None:
         """Begin to serve, with all messages or those that it wants; not before the end of this turn. Raises QueueBusy."""
-        has_order = self.readers is not None or isinstance(self._dealing, KeyedDealing)
+        has_order = self.readers is not None or isinstance(self._rule, KeyedDispatch)
         assert wants is None or not has_order, "these have an order to keep"
         if self.properties.ordering == "exclusive" and self.consumers.all:
             raise QueueBusy(f"queue {self.name} serves one consumer alone")
         self.consumers.add(consumer)
         if wants is not None:
-            dealing = self._dealing = self._dealing or SelectiveDealing()
-            assert isinstance(dealing, SelectiveDealing)
-            dealing.wants[consumer] = wants
+            rule = self._rule = self._rule or SelectiveDispatch()
+            assert isinstance(rule, SelectiveDispatch)
+            rule.wants[consumer] = wants
         self.had_consumers = True
         self.open()
         if self.readers is not None:
-            self.readers[consumer] = self._home.read_stream(self, consumer)
+            self.readers[consumer] = self._parts.streams.begin(self, consumer)
         else:
-            self.window_max = WINDOW_MESSAGES_MAX
+            self.window_max = self._parts.limits.window_messages_max
         self.wake()
 
     def detach(self, consumer: Consumer) -> None:
@@ -302,20 +290,20 @@ class Queue:
             reader = self.readers.pop(consumer, None)
             if reader is not None:
                 reader.is_gone = True
-        dealing = self._dealing
-        if isinstance(dealing, SelectiveDealing) and consumer in dealing.wants:
-            del dealing.wants[consumer]
-            self._dealing = dealing if dealing.wants else None
+        rule = self._rule
+        if isinstance(rule, SelectiveDispatch) and consumer in rule.wants:
+            del rule.wants[consumer]
+            self._rule = rule if rule.wants else None
         if self.consumers.remove(consumer):
-            self.used_ms = self._home.now_ms()
+            self.used_ms = self._parts.now_ms()
             if not self.consumers.all:
-                self.window_max = 0 if self.readers is not None else WINDOW_MESSAGES_IDLE
-                self._home.unused(self)
+                self.window_max = 0 if self.readers is not None else self._parts.limits.window_messages_idle
+                self._parts.deletion.last_consumer_left(self)
             self.wake()
 
     def wake(self) -> None:
         """Somebody has room again: look at the end of this turn."""
-        self._home.wake(self)
+        self._parts.dispatcher.wake(self)
 
     def pause(self) -> None:
         """Give nothing out until `resume`."""
@@ -329,7 +317,7 @@ class Queue:
     def get_one(self, callback: Callable[[Message | None], None]) -> None:
         """One message, if there is one: at once if it is in memory, else when it was read."""
         self.open()
-        self.used_ms = self._home.now_ms()
+        self.used_ms = self._parts.now_ms()
         if self.is_paused or (self.consumers.is_single and self.consumers.active is not None):
             callback(None)
             return
@@ -347,7 +335,7 @@ class Queue:
     def take_now(self, count: int, size: int) -> list[Message]:
         """What is in memory and waits, up to so many messages and bytes: given out from now on."""
         self.open()
-        self.used_ms = self._home.now_ms()
+        self.used_ms = self._parts.now_ms()
         if self.is_paused or (self.consumers.is_single and self.consumers.active is not None):
             return []
         taken = self._take(count, size)
@@ -356,7 +344,7 @@ class Queue:
 
     def give_back(self, messages: Iterable[Message]) -> None:
         """They were given out and are not wanted: as if they had not been."""
-        self._home.requeue(messages, failed=False)
+        self._parts.settling.requeue(messages, failed=False)
 
     # Giving out
 
@@ -397,8 +385,8 @@ class Queue:
 
     def _serve(self, able: Sequence[Consumer]) -> bool:
         """One round; answers whether anything was given out."""
-        if self._dealing is not None:
-            return self._dealing.deal(self, able)
+        if self._rule is not None:
+            return self._rule.dispatch(self, able)
         if len(able) == 1:
             consumer = able[0]
             taken = self._take(consumer.room, bytes_of(consumer))
@@ -448,10 +436,10 @@ class Queue:
     def _take_from(self, lane: QueueLane, count: int, size: int) -> list[Message]:
         ready = lane.ready
         if ready and ready[-1].offset >= lane.reserve_at:
-            self._home.reserve(lane)
+            self._parts.lanes.reserve(lane)
             if ready[-1].offset >= lane.reserved:
                 count = min(count, sum([message.offset < lane.reserved for message in ready]))
-        now_ms = self._home.now_ms() if self.may_expire else 0
+        now_ms = self._parts.now_ms() if self.may_expire else 0
         taken = lane.take(count, size, now_ms, self._expired)
         if self.may_expire and not self._is_arriving:
             while late := [message for message in taken if message.expires_ms == AT_ONCE]:
@@ -494,20 +482,21 @@ class Queue:
 
     def refill(self) -> None:
         """Read what follows, if the window runs low."""
+        reader, low = self._parts.reader, self._parts.limits.window_messages_low
         for lane in self.lanes:
             if (
                 lane.tail < lane.end
                 and not lane.is_reading
-                and len(lane.ready) < WINDOW_MESSAGES_LOW
-                and (not lane.ready or lane.holds_less(self._home.reader.window_bytes_max))
+                and len(lane.ready) < low
+                and (not lane.ready or lane.holds_less(reader.window_bytes_max))
             ):
-                self._home.reader.read(lane)
+                reader.read(lane)
 
     # Expiring and overflowing
 
-    def look_at_head(self) -> int:
+    def expire_head(self) -> int:
         """Let go of what has expired at the head; answers when to look again, 0: when something changes."""
-        now_ms = self._home.now_ms()
+        now_ms = self._parts.now_ms()
         due_ms = 0
         for lane in self.lanes:
             ready = lane.ready
@@ -522,14 +511,14 @@ class Queue:
             if ready and ready[0].expires_ms:
                 due_ms = min(due_ms or ready[0].expires_ms, ready[0].expires_ms)
             elif not ready and lane.is_behind:
-                self._home.reader.read(lane)
+                self._parts.reader.read(lane)
         self._let_go_expired()
         return due_ms
 
     def _let_go_expired(self) -> None:
         if self._expired:
             expired, self._expired = self._expired, []
-            self._home.reject(expired, "expired")
+            self._parts.settling.reject(expired, "expired")
 
     def drop_head(self) -> None:
         """Let go of the first messages until no more are left than allowed."""
@@ -540,7 +529,7 @@ class Queue:
                 break
             dropped += taken
         if dropped:
-            self._home.reject(dropped, "maxlen")
+            self._parts.settling.reject(dropped, "maxlen")
         self._let_go_expired()
         if self.is_over():
             self.refill()

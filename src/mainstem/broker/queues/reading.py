@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from asyncio import Future
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from mainstem.broker.heavy_work import HeavyWork
@@ -21,35 +21,39 @@ from mainstem.wire.record_batch import BatchHeader, batches_in, read_header
 from mainstem.wire.record_batch.survey import APART, AT_ONCE
 
 if TYPE_CHECKING:
+    from mainstem.broker.queues.delivery.dispatcher import Dispatcher
+    from mainstem.broker.queues.limits import QueueLimits
+    from mainstem.broker.queues.publishing.outbox import Outbox
     from mainstem.broker.queues.queue import QueueLane
+    from mainstem.broker.queues.settling.settling import Settling
 
 log = logging.getLogger(__name__)
 
 Decoded: TypeAlias = tuple[list[Message], int]
 """Messages, and the offset behind what was decoded; -1: nothing was."""
 
-READ_BYTES = 256 << 10
-"""What is read at once of small messages; a batch that is begun is read whole."""
 READ_BYTES_MAX = 1 << 20
 READ_MESSAGES = 1_024
 """So many of larger ones, if that is not too much: a read costs the same for one message as for a thousand."""
 
 
-class Reader:
+class WindowReader:
     """Reads for all queues."""
 
     def __init__(
         self,
         engine: Engine,
-        on_read: Callable[[QueueLane], None],
-        on_skipped: Callable[[QueueLane], None],
-        on_rest: Callable[[Message, int], None],
+        dispatcher: Dispatcher,
+        outbox: Outbox,
+        settling: Settling,
         heavy_work: HeavyWork,
+        limits: QueueLimits,
     ) -> None:
         self._engine = engine
-        self._on_read = on_read
-        self._on_skipped = on_skipped
-        self._on_rest = on_rest
+        self._dispatcher = dispatcher
+        self._outbox = outbox
+        self._settling = settling
+        self._read_bytes = limits.read_bytes
         self.window_bytes_max = READ_BYTES_MAX
         """What one lane may have in memory, now: all have their share."""
         self._heavy_work = heavy_work
@@ -63,7 +67,7 @@ class Reader:
                 lane.is_reading = False
                 lane.queue.wake()  # There was nothing to read after all: whoever waits for it is to be told.
                 return
-            size = min(max(READ_BYTES, lane.bytes_average * READ_MESSAGES), READ_BYTES_MAX, self.window_bytes_max)
+            size = min(max(self._read_bytes, lane.bytes_average * READ_MESSAGES), READ_BYTES_MAX, self.window_bytes_max)
             answer = self._engine.read(lane.log, lane.tail, size, ReadHint.CATCH_UP)
             answer.on_done(functools.partial(self._read, lane, lane.tail))
 
@@ -92,7 +96,7 @@ class Reader:
                 return
             else:
                 raise error
-        self._on_read(lane)
+        self._dispatcher.arrived(lane.queue)
 
     def _lose(self, lane: QueueLane, start: int) -> None:
         """Retention was faster than the queue: a borrowed one's topic decides what stays."""
@@ -107,7 +111,7 @@ class Reader:
         lane.cursor.raise_floor(start)
         lane.tail = start
         lane.end = max(lane.end, start)
-        self._on_skipped(lane)
+        self._outbox.dirty(lane)
 
     def _opened(self, lane: QueueLane, offset: int, work: Future[Decoded]) -> None:
         """A thread has opened large batches."""
@@ -116,7 +120,7 @@ class Reader:
             return
         if lane.tail == offset:
             self._fill(lane, work.result())
-        self._on_read(lane)
+        self._dispatcher.arrived(lane.queue)
 
     def _fill(self, lane: QueueLane, decoded: Decoded) -> None:
         found, tail = decoded
@@ -175,7 +179,7 @@ class Reader:
             if rest is None:
                 awake.append(message)
             elif rest[1] is None:
-                self._on_rest(message, rest[0])
+                self._settling.rest(message, rest[0])
         return awake
 
     def _skip(self, lane: QueueLane, present: set[int], first: int, tail: int) -> None:
@@ -193,7 +197,7 @@ class Reader:
         if void:
             cursor.settle(void)
             lane.count -= len(void)
-            self._on_skipped(lane)
+            self._outbox.dirty(lane)
 
 
 def _forget_rest(lane: QueueLane, offset: int) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from mainstem.broker.queues.queue import Queue
+import msgspec
+
 from mainstem.coordination.offset_pages import PAGE_BITS, PAGE_OFFSETS
 from mainstem.coordination.queues import entries
 from mainstem.coordination.queues.deaths import Attempt
@@ -15,6 +16,7 @@ from mainstem.coordination.subscriptions.entries import decode_floor, decode_flo
 from mainstem.storage.contract import Mutation
 
 if TYPE_CHECKING:
+    from mainstem.broker.queues.queue import Queue
     from mainstem.broker.queues.queues import Queues
 
 
@@ -49,17 +51,7 @@ class StoredQueues:
             if key.startswith(entries.QUEUE_PREFIX):
                 entry = entries.decode_queue(value)
                 properties = shared.setdefault(entry.properties, entry.properties)
-                queue = Queue(
-                    self._queues,
-                    entry.namespace,
-                    entry.name,
-                    properties,
-                    entry.logs,
-                    topic_name=entry.topic_name,
-                    is_borrowed=entry.is_borrowed,
-                    spare_log=entry.spare_log,
-                )
-                self._queues.add(queue)
+                queue = self._queues.add(msgspec.structs.replace(entry, properties=properties))
                 if key != entries.queue_key(entry.namespace, entry.name):  # stored while zeros were not escaped
                     renamed = [Mutation(entries.SCOPE, key, None), entries.put_queue(entry)]
                     self._queues.outbox.mutate(renamed)

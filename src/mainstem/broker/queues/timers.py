@@ -11,7 +11,7 @@ from collections.abc import Callable
 from mainstem.broker.clock import Clock, Timer
 
 
-class Upkeep:
+class Timers:
     """Calls that are due at a time of the wall clock, each named; one that is asked for again moves to the earlier time."""
 
     def __init__(self, clock: Clock) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 QUEUES_PER_TURN = 100
 
 
-def awaken(queues: Iterable[Queue], clock: Clock) -> None:
+def warm_up(queues: Iterable[Queue], clock: Clock) -> None:
     """Look at the first messages of all queues in which time matters, some at a time.
 
     Others stay as they are: where nothing becomes a dead letter, who uses the queue next finds what has expired and lets it go.

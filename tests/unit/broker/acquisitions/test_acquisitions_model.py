@@ -157,14 +157,14 @@ class AcquisitionMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def give_back(self, data: st.DataObject) -> None:
         place = data.draw(st.sampled_from(sorted(self.taken)))
-        self.broker.queues.requeue([self.taken.pop(place)], failed=False)
+        self.broker.queues.settling.requeue([self.taken.pop(place)], failed=False)
         self.free.add(place)
 
     @precondition(lambda self: self.taken)
     @rule(data=st.data())
     def acknowledge(self, data: st.DataObject) -> None:
         place = data.draw(st.sampled_from(sorted(self.taken)))
-        self.broker.queues.settle([self.taken.pop(place)])
+        self.broker.queues.settling.settle([self.taken.pop(place)])
         self.do(self.broker.queues.outbox.wait_durable())
         self.settled.add(place)
 
@@ -286,7 +286,7 @@ class AcquisitionMachine(RuleBasedStateMachine):
         of = await queue(self.broker, "s", priority_max=1)
         of.wake()
         for _ in range(400):
-            self.broker.queues.upkeep._ring()
+            self.broker.queues.timers._ring()
             if not any(due <= self.clock.ms for lane in of.lanes for due, _ in lane.rests.values()):
                 return
             of.refill()

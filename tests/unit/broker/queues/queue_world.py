@@ -9,7 +9,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from mainstem.broker.broker import Broker
-from mainstem.broker.queues import Message, Queue, encode_headers
+from mainstem.broker.queues import Message, Queue, QueueLimits, encode_headers
 from mainstem.model.errors import StorageFull
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Edge
@@ -24,6 +24,15 @@ from mainstem.wire.record_batch import batches_in, decode_records
 T = TypeVar("T")
 STEPS_MAX = 50_000
 NO_HEADERS = encode_headers([])
+SMALL_LIMITS = QueueLimits(
+    window_messages_max=6,
+    window_messages_idle=3,
+    window_messages_low=2,
+    read_bytes=200,
+    batch_bytes_max=200,
+    draft_bytes_max=400,
+)
+"""A few messages meet every one of them."""
 
 
 class Holder:
@@ -70,7 +79,8 @@ class Holder:
 class World:
     """One machine: a disk, and a broker that is started on it again and again."""
 
-    def __init__(self, seed: int = 1) -> None:
+    def __init__(self, seed: int = 1, limits: QueueLimits = QueueLimits()) -> None:  # noqa: B008
+        self.limits = limits
         self.rng = Random(seed)
         self.clock = SimulatedClock()
         self.disk = SimulatedDisk()
@@ -82,7 +92,7 @@ class World:
         self.runtime = SimulatedRuntime(self.rng, self.clock, lambda job: run_merge_job(self.disk, job))
         settings = EngineSettings(data_directory="data", wal_file_bytes=64 * 1024, proof_idle_ms=10_000_000)
         self.engine = LocalEngine.open(disk=self.disk, runtime=self.runtime, settings=settings)
-        self.broker = self.do(Broker.open(self.engine, self.runtime))
+        self.broker = self.do(Broker.open(self.engine, self.runtime, queue_limits=self.limits))
         self.queues = self.broker.queues
 
     def crash(self, *, power_loss: bool = True) -> None:

@@ -31,7 +31,7 @@ def test_nobody_is_given_more_than_there_is_room_for(world: World) -> None:
     world.put(queue, *(b"%d" % n for n in range(10)))
     world.quiet()
     assert (len(narrow.held), len(wide.held), queue.ready_count) == (2, 5, 3)
-    world.queues.settle(narrow.let_go(1))
+    world.queues.settling.settle(narrow.let_go(1))
     queue.wake()
     world.quiet()
     assert (len(narrow.held), queue.ready_count) == (2, 2)
@@ -66,7 +66,7 @@ def test_single_active_consumer(world: World) -> None:
     world.quiet()
     assert (len(first.held), len(second.held)) == (2, 0)
     queue.detach(first)
-    world.queues.requeue(first.let_go())
+    world.queues.settling.requeue(first.let_go())
     world.quiet()
     assert second.is_active
     assert second.told == [(b"1", 1), (b"2", 1)]
@@ -92,7 +92,7 @@ def test_urgent_messages_go_first(world: World) -> None:
     queue.attach(holder)
     world.quiet()
     assert holder.values() == [b"3", b"4", b"2", b"7", b"1", b"6", b"0", b"5"], "5 and above count as the highest"
-    world.queues.settle(holder.let_go())
+    world.queues.settling.settle(holder.let_go())
     world.quiet()
     world.crash()
     again = world.queues.find("default", "q")
@@ -109,7 +109,7 @@ def test_one_key_is_worked_on_by_one_consumer_at_a_time(world: World) -> None:
     world.quiet()
     assert sorted(holder.values() for holder in holders) == [[b"0", b"2"], [b"1", b"3"]]
     mine = next(holder for holder in holders if holder.values() == [b"0", b"2"])
-    world.queues.settle(mine.let_go(1))
+    world.queues.settling.settle(mine.let_go(1))
     queue.wake()
     world.quiet()
     assert mine.values() == [b"2", b"4"], "the key stays with who has it"
@@ -187,11 +187,11 @@ def test_a_more_important_consumer_takes_over_when_the_active_one_has_finished(w
     queue.attach(third)
     world.quiet()
     assert (first.is_active, second.is_active) == (True, None)
-    world.queues.settle(first.let_go(1))
+    world.queues.settling.settle(first.let_go(1))
     queue.wake()
     world.quiet()
     assert first.values() == [b"2"], "it is given nothing more"
-    world.queues.settle(first.let_go())
+    world.queues.settling.settle(first.let_go())
     queue.wake()
     world.quiet()
     assert (first.is_active, second.is_active, third.is_active) == (False, True, None)
@@ -245,7 +245,7 @@ def test_consumers_get_what_they_want_and_the_rest_keeps_its_place(world: World)
     assert odd.values() == sorted(odd.values())
     assert {b"0", b"2"} <= set(small.values())
     assert queue.ready_count == 3
-    world.queues.requeue(odd.let_go(), failed=False)
+    world.queues.settling.requeue(odd.let_go(), failed=False)
     queue.detach(odd)
     queue.attach(anything)
     world.quiet()
@@ -320,7 +320,7 @@ def given_back(world: World, queue: Queue, holder: Holder) -> None:
     world.put(queue, b"third", priority=1)
     world.put(queue, b"fourth", priority=3)
     world.quiet()
-    world.queues.requeue(holder.let_go())
+    world.queues.settling.requeue(holder.let_go())
     holder.room = 100
     queue.wake()
     world.quiet()

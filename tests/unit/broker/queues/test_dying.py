@@ -43,7 +43,7 @@ def test_a_rejected_message_becomes_a_dead_letter_with_its_story(world: World) -
     queue.attach(holder)
     world.queues.outbox.put([queue], encode_headers([("mine", b"1")]), b"body", key=b"k")
     world.quiet()
-    world.queues.reject(holder.let_go(), "rejected", "it is broken")
+    world.queues.settling.reject(holder.let_go(), "rejected", "it is broken")
     world.quiet()
     assert world.values(queue) == []
     (letter,) = dead_letters(world).held
@@ -68,7 +68,7 @@ def test_without_a_target_it_is_gone(world: World) -> None:
     queue.attach(holder)
     world.put(queue, b"1")
     world.quiet()
-    world.queues.reject(holder.let_go())
+    world.queues.settling.reject(holder.let_go())
     world.quiet()
     world.crash()
     again = world.queues.find("default", "q")
@@ -84,7 +84,7 @@ def test_a_dead_letter_for_a_queue_that_is_not_there_is_lost_unless_it_must_not_
     world.put(queue, b"lost")
     world.put(safe, b"kept")
     world.quiet()
-    world.queues.reject(holder.let_go())
+    world.queues.settling.reject(holder.let_go())
     world.quiet()
     assert (world.values(queue), world.values(safe)) == ([], [b"kept"])
 
@@ -96,12 +96,12 @@ def test_a_dead_letter_that_must_not_be_lost_waits_for_room_in_its_queue(world: 
     queue.attach(holder)
     world.put(queue, b"1", b"2")
     world.quiet()
-    world.queues.reject(holder.let_go())
+    world.queues.settling.reject(holder.let_go())
     world.quiet()
     assert (world.values(queue), world.values(dead)) == ([b"2"], [b"1"])
     world.do(world.queues.purge(dead))
     world.pass_time(6_000)
-    world.queues.reject(holder.let_go())
+    world.queues.settling.reject(holder.let_go())
     world.quiet()
     assert (world.values(queue), world.values(dead)) == ([], [b"2"])
 
@@ -162,7 +162,7 @@ def test_what_does_not_wait_is_given_to_nobody_later(world: World) -> None:
     queue.attach(holder)
     world.quiet()
     assert holder.values() == [b"first"]
-    world.queues.settle(holder.let_go())
+    world.queues.settling.settle(holder.let_go())
     queue.wake()
     world.quiet()
     assert holder.values() == [b"last"]
@@ -175,7 +175,7 @@ def test_what_does_not_wait_is_given_to_who_has_room_or_to_nobody(world: World) 
     world.quiet()
     world.put(queue, b"warm up")
     world.quiet()
-    world.queues.settle(holder.let_go())
+    world.queues.settling.settle(holder.let_go())
     world.put(queue, b"1", b"2")
     world.quiet()
     assert holder.values() == [b"1"]
@@ -240,7 +240,7 @@ def test_a_message_that_fails_too_often_is_given_up(world: World) -> None:
     world.put(queue, b"1")
     for _ in range(3):
         world.quiet()
-        world.queues.requeue(holder.let_go())
+        world.queues.settling.requeue(holder.let_go())
     world.quiet()
     assert [deliveries for _, deliveries in holder.told] == [0, 1, 2]
     (letter,) = dead_letters(world).held
@@ -267,7 +267,7 @@ def test_counts_of_the_same_death_add_up(world: World) -> None:
     world.put(queue, b"1")
     for _ in range(3):
         world.quiet()
-        world.queues.reject(holder.let_go())
+        world.queues.settling.reject(holder.let_go())
     world.quiet()
     (death,) = deaths_of(holder.held[0].headers)
     assert (death.reason, death.count) == ("rejected", 3)
@@ -278,7 +278,7 @@ def test_a_message_rests_before_it_is_tried_again_across_a_restart(world: World)
     queue.attach(holder)
     world.put(queue, b"1", b"2")
     world.quiet()
-    world.queues.requeue(holder.let_go(1))
+    world.queues.settling.requeue(holder.let_go(1))
     world.pass_time(500)
     assert holder.values() == [b"2"]
     world.crash()
@@ -297,7 +297,7 @@ def test_given_back_with_a_delay(world: World) -> None:
     queue.attach(holder)
     world.put(queue, b"1")
     world.quiet()
-    world.queues.requeue(holder.let_go(), delay_ms=200)
+    world.queues.settling.requeue(holder.let_go(), delay_ms=200)
     world.pass_time(150)
     assert not holder.held
     world.pass_time(60)
@@ -314,7 +314,7 @@ def test_a_lease_ends_unless_it_is_renewed(world: World) -> None:
     queue.renew(old[:1])
     world.pass_time(60)
     assert holder.told == [(b"1", 0), (b"2", 0), (b"2", 1)]
-    world.queues.settle(old)
+    world.queues.settling.settle(old)
     world.quiet()
     assert world.values(queue) == [b"2"], "who came too late settles nothing"
 
@@ -337,7 +337,7 @@ def test_a_dead_letter_tells_of_every_attempt_with_its_time_and_error(world: Wor
     for error in ("no route", "", "disk is full"):
         world.quiet()
         world.pass_time(1_000)
-        world.queues.requeue(holder.let_go(), failed=True, error=error)
+        world.queues.settling.requeue(holder.let_go(), failed=True, error=error)
     world.quiet()
     origin = origin_of_letter(world)
     assert origin.reason == "delivery_limit"
@@ -357,8 +357,8 @@ def test_attempts_outlast_a_crash_and_only_the_last_are_kept(world: World) -> No
     world.quiet()
     for number in range(20):
         (first, *others) = holder.let_go()
-        world.queues.requeue([first], failed=True, error=f"error {number}" + "é" * 2_000)
-        world.queues.requeue(others, failed=False)
+        world.queues.settling.requeue([first], failed=True, error=f"error {number}" + "é" * 2_000)
+        world.queues.settling.requeue(others, failed=False)
         world.quiet()
     world.crash()
     world.start()
@@ -369,8 +369,8 @@ def test_attempts_outlast_a_crash_and_only_the_last_are_kept(world: World) -> No
     again = Holder()
     found.attach(again)
     world.quiet()
-    world.queues.settle(again.let_go(1))
-    world.queues.reject(again.let_go(), "rejected", "worse")
+    world.queues.settling.settle(again.let_go(1))
+    world.queues.settling.reject(again.let_go(), "rejected", "worse")
     world.quiet()
     origin = origin_of_letter(world)
     assert [attempt.error for attempt in origin.attempts] == ["worse"]
@@ -388,7 +388,7 @@ def test_no_more_attempts_and_no_longer_texts_are_kept_than_allowed(world: World
     world.put(queue, b"1")
     world.quiet()
     for number in range(20):
-        world.queues.requeue(holder.let_go(), failed=True, error=f"{number} " + "é" * 2_000)
+        world.queues.settling.requeue(holder.let_go(), failed=True, error=f"{number} " + "é" * 2_000)
         world.quiet()
     attempts = queue.lanes[0].attempts[0]
     assert [attempt.error.split()[0] for attempt in attempts] == [str(number) for number in range(4, 20)]
@@ -401,7 +401,7 @@ def test_a_purge_forgets_attempts(world: World) -> None:
     world.put(queue, b"1")
     world.quiet()
     queue.detach(holder)
-    world.queues.requeue(holder.let_go(), failed=True)
+    world.queues.settling.requeue(holder.let_go(), failed=True)
     world.quiet()
     assert queue.lanes[0].attempts
     world.do(world.queues.purge(queue))
@@ -415,7 +415,7 @@ def test_a_dead_letter_keeps_its_priority(world: World) -> None:
     for priority in (1, 4):
         world.queues.outbox.put([queue], NO_HEADERS, str(priority).encode(), priority=priority)
     world.quiet()
-    world.queues.reject(holder.let_go())
+    world.queues.settling.reject(holder.let_go())
     world.quiet()
     assert [(letter.value, letter.lane.number) for letter in dead_letters(world).held] == [(b"4", 4), (b"1", 1)]
 
@@ -444,7 +444,7 @@ def test_the_first_dead_letters_do_not_wait_for_the_last(world: World) -> None:
     world.put(queue, *(b"%d" % n for n in range(1_000)))
     world.quiet()
     world.clock.advance(101)
-    assert queue.look_at_head() > world.queues.now_ms()
+    assert queue.expire_head() > world.queues.now_ms()
     assert 0 < 1_000 - queue.ready_count <= EXPIRED_AT_ONCE
     world.pass_time(20)
     assert queue.ready_count == 0
@@ -462,7 +462,7 @@ def test_letters_of_the_same_headers_follow_what_changes(world: World) -> None:
     def die() -> dict[str, int]:
         world.put(queue, b"1", b"2")
         world.quiet()
-        world.queues.reject(holder.let_go())
+        world.queues.settling.reject(holder.let_go())
         world.quiet()
         found = [world.queues.find("default", name) for name in ("dead", "other")]
         return {one.name: one.ready_count for one in found if one is not None}
@@ -472,7 +472,7 @@ def test_letters_of_the_same_headers_follow_what_changes(world: World) -> None:
     assert die() == {"dead": 2, "other": 0}
     world.do(router.bind("amq.fanout", Destination(DestinationKind.QUEUE, "other"), "", {}, durable=True))
     assert die() == {"dead": 4, "other": 2}
-    queue.set_rules(msgspec.structs.replace(queue.rules, dead_letter=DeadLetterTarget("", "other")))
+    world.queues.set_rules(queue, msgspec.structs.replace(queue.rules, dead_letter=DeadLetterTarget("", "other")))
     assert die() == {"dead": 4, "other": 4}
     (other,) = [one for one in world.queues.all("default") if one.name == "other"]
     world.do(world.queues.delete(other))

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from mainstem.broker.queues import Queue, QueueProperties
+from mainstem.broker.queues import Queue, QueueLimits, QueueProperties
 from mainstem.broker.queues.publishing import outbox as outboxes
-from mainstem.broker.queues.publishing.outbox import HOLD
+from mainstem.broker.queues.publishing.outcome import HOLD
 from mainstem.storage.contract import Commit
 from tests.unit.broker.queues.queue_world import NO_HEADERS, Holder, World
 
@@ -117,8 +117,8 @@ def test_publishers_are_held_long_before_anything_is_refused(world: World) -> No
     assert [queue.ready_count for queue in queues] == [taken + 1] * 20, "nothing that was taken is lost"
 
 
-def test_more_queues_than_one_commit_takes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outboxes, "FAN_LANES_MAX", 7)
+def test_more_queues_than_one_commit_takes() -> None:
+    world = World(limits=QueueLimits(fan_lanes_max=7))
     queues = declared(world, 30)
     values = [b"%03d" % number for number in range(200)]
     put_all(world, queues, values)
@@ -126,6 +126,7 @@ def test_more_queues_than_one_commit_takes(world: World, monkeypatch: pytest.Mon
     world.quiet()
     for queue in (queues[0], queues[6], queues[7], queues[29]):
         assert world.values(queue) == [*values, b"y" * 2_000]
+    world.close()
 
 
 def test_the_queue_that_stores_it_may_go_before_it_is_committed(world: World) -> None:

@@ -37,13 +37,13 @@ def test_what_is_rejected_stays_until_its_dead_letter_can_be_written(world: Worl
     world.put(queue, b"1")
     world.quiet()
     fill(world, queue)
-    world.queues.reject(holder.let_go())
+    world.queues.settling.reject(holder.let_go())
     world.quiet_whatever_fails()
     assert world.values(queue) == [b"1"]
     make_room(world)
     assert holder.values() == [b"1"], "it is given out again"
     assert holder.held[0].deliveries == 1
-    world.queues.reject(holder.let_go())
+    world.queues.settling.reject(holder.let_go())
     world.quiet()
     assert (world.values(queue), world.values(dead)) == ([], [b"1"])
 
@@ -57,7 +57,7 @@ def test_a_transaction_that_is_refused_acknowledges_nothing(world: World) -> Non
     taken = holder.let_go(1)
     puts = [Put([out], NO_HEADERS, b"made of 1")]
     with pytest.raises(StorageFull):
-        world.do(world.queues.outbox.commit_transaction(puts, lambda: world.queues.settle(taken)))
+        world.do(world.queues.outbox.commit_transaction(puts, lambda: world.queues.settling.settle(taken)))
     make_room(world)
     assert world.values(queue) == [b"1", b"2"]
     assert queue.ready_count + queue.unsettled_count == 2
@@ -84,7 +84,7 @@ def test_retention_hears_after_a_kill_what_was_settled_before(world: World) -> N
     queue.attach(holder)
     world.put(queue, b"1", b"2", b"3")
     world.quiet()
-    world.queues.settle(holder.let_go())
+    world.queues.settling.settle(holder.let_go())
     world.quiet()
     (log,) = queue.logs
     assert world.engine.ledger.logs[log].floor == 0, "it is told a second later"

@@ -116,7 +116,7 @@ def test_what_is_settled_stays_settled_and_the_rest_is_there(world: World) -> No
     queue.attach(holder)
     world.put(queue, *(b"%d" % n for n in range(10)))
     world.quiet()
-    world.queues.settle([message for message in holder.held if message.value in (b"0", b"1", b"3")])
+    world.queues.settling.settle([message for message in holder.held if message.value in (b"0", b"1", b"3")])
     world.quiet()
     world.crash()
     again, later = found(world), Holder()
@@ -187,7 +187,7 @@ def test_purging_leaves_what_is_given_out(world: World) -> None:
     world.quiet()
     assert world.do(world.queues.purge(queue)) == 598
     assert (queue.ready_count, queue.unsettled_count) == (0, 2)
-    world.queues.requeue(holder.let_go())
+    world.queues.settling.requeue(holder.let_go())
     world.quiet()
     world.crash()
     assert found(world).ready_count == 2
@@ -234,7 +234,7 @@ def test_a_queue_on_a_topic_starts_at_its_end_and_leaves_it_when_it_goes(world: 
         world.wait(world.engine.commit([Commit([Append(log, encode_batch([Record(0, 1, b"k", b"after %d" % log)]))])]))
     world.quiet()
     assert sorted(holder.values()) == sorted(b"after %d" % log for log in topic.logs)
-    world.queues.settle(holder.let_go(1))
+    world.queues.settling.settle(holder.let_go(1))
     world.quiet()
     world.crash()
     again = found(world, "t")
@@ -307,7 +307,7 @@ def test_streams_are_read_side_by_side(world: World) -> None:
     world.quiet()
     assert readers["first"].values() == [b"0", b"1", b"2"], "as far as there is room"
     for kind, values in starts.items():
-        world.queues.settle(readers[kind].held)
+        world.queues.settling.settle(readers[kind].held)
         readers[kind].room += 10
         queue.wake()
         world.quiet()
@@ -322,16 +322,16 @@ def test_rewinding_after_everything_was_settled(world: World) -> None:
         world.put(queue, b"%d" % n)
         world.quiet()
         world.clock.advance(100)
-    world.queues.settle(holder.let_go())
+    world.queues.settling.settle(holder.let_go())
     world.quiet()
     world.do(world.queues.seek(queue, offset=2))
     world.quiet()
     assert holder.told[4:] == [(b"2", 1), (b"3", 1)]
-    world.queues.settle(holder.let_go())
+    world.queues.settling.settle(holder.let_go())
     world.do(world.queues.seek(queue, time_ms=world.runtime.now_ms() - 350))
     world.quiet()
     assert holder.values() == [b"1", b"2", b"3"]
-    world.queues.settle(holder.let_go())
+    world.queues.settling.settle(holder.let_go())
     assert world.do(world.queues.redeliver(queue, {0: [0, 3, 99]})) == 2
     world.quiet()
     assert holder.values() == [b"0", b"3"]
@@ -345,7 +345,7 @@ def test_a_place_that_one_level_does_not_have_moves_none_of_them(world: World) -
     world.put(queue, b"1", b"2", b"3")
     world.put(queue, b"urgent", priority=1)
     world.quiet()
-    world.queues.settle(holder.let_go())
+    world.queues.settling.settle(holder.let_go())
     world.quiet()
     with pytest.raises(OffsetOutOfRange):
         world.do(world.queues.seek(queue, offset=2))
@@ -360,7 +360,7 @@ def test_what_is_settled_goes_when_its_time_is_over_and_what_is_not_stays(world:
     for n in range(50):
         world.put(queue, b"%d" % n * 100)
         world.quiet()
-    world.queues.settle(holder.let_go(40))
+    world.queues.settling.settle(holder.let_go(40))
     world.quiet()
     world.pass_time(5_000)
     for _ in range(3):
@@ -379,10 +379,10 @@ def test_a_transaction_is_one_commit_or_refused_before_anything_is_done(world: W
     taken = holder.let_go()
     large = [Put([second], NO_HEADERS, b"x" * (9 << 20))] * 3
     with pytest.raises(CommitTooLarge):
-        world.do(world.queues.outbox.commit_transaction(large, lambda: world.queues.settle(taken)))
+        world.do(world.queues.outbox.commit_transaction(large, lambda: world.queues.settling.settle(taken)))
     assert first.unsettled_count == 1
     puts = [Put([first, second], NO_HEADERS, b"2"), Put([second], NO_HEADERS, b"3")]
-    assert world.do(world.queues.outbox.commit_transaction(puts, lambda: world.queues.settle(taken))) == []
+    assert world.do(world.queues.outbox.commit_transaction(puts, lambda: world.queues.settling.settle(taken))) == []
     world.crash()
     assert (world.values(found(world, "first")), world.values(found(world, "second"))) == ([b"2"], [b"2", b"3"])
 
@@ -395,7 +395,7 @@ def test_asking_for_the_count_does_not_open_a_queue(world: World) -> None:
     queue.attach(holder)
     world.put(queue, *(b"%d" % number for number in range(5)))
     world.quiet()
-    world.queues.settle([holder.held[0], holder.held[2]])
+    world.queues.settling.settle([holder.held[0], holder.held[2]])
     world.quiet()
     world.crash()
     world.start()

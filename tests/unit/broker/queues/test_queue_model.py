@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -18,46 +17,24 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from mainstem.broker.queues import DeadLetterTarget, Message, QueueProperties, Queues, encode_headers, reading
-from mainstem.broker.queues import queue as queues
+from mainstem.broker.queues import DeadLetterTarget, Message, Queue, QueueProperties, encode_headers
+from mainstem.broker.queues.lanes import OpenLanes
 from mainstem.broker.queues.publishing import outbox as outboxes
 from mainstem.coordination.queues.lane import Lane
 from mainstem.coordination.subscriptions.cursor import Cursor
-from tests.unit.broker.queues.queue_world import Holder, World
+from tests.unit.broker.queues.queue_world import SMALL_LIMITS, Holder, World
 
 Possible = set[tuple[bool, int]]
 """Whether it is in the queue, and how many dead letters there are of it."""
 
 PROPERTIES = QueueProperties(dead_letter=DeadLetterTarget("", "dead"))
 TTL_MS = 50
-LIMITS = [
-    (queues, "WINDOW_MESSAGES_MAX", 6),
-    (queues, "WINDOW_MESSAGES_IDLE", 3),
-    (queues, "WINDOW_MESSAGES_LOW", 2),
-    (reading, "READ_BYTES", 200),
-    (outboxes, "BATCH_BYTES_MAX", 200),
-    (outboxes, "DRAFT_BYTES_MAX", 400),
-]
-
-
-@contextlib.contextmanager
-def small_limits() -> Iterator[None]:
-    before = [getattr(module, name) for module, name, _ in LIMITS]
-    for module, name, value in LIMITS:
-        setattr(module, name, value)
-    try:
-        yield
-    finally:
-        for (module, name, _), value in zip(LIMITS, before, strict=True):
-            setattr(module, name, value)
 
 
 class QueueMachine(RuleBasedStateMachine):
     @initialize(seed=st.integers(0, 1 << 16))
     def begin(self, seed: int) -> None:
-        self._limits = small_limits()
-        self._limits.__enter__()
-        self.world = World(seed)
+        self.world = World(seed, SMALL_LIMITS)
         self.holder: Holder | None = None
         self.possible: dict[bytes, Possible] = {}
         self.expires: dict[bytes, int] = {}
@@ -71,7 +48,6 @@ class QueueMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "world"):
-            self._limits.__exit__(None, None, None)
             self.world.close()
 
     # What happens
@@ -103,7 +79,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.holder is not None
         self.main.detach(self.holder)
         self._note_given()
-        self.world.queues.requeue(self.holder.let_go(), failed=True)
+        self.world.queues.settling.requeue(self.holder.let_go(), failed=True)
         self.holder = None
 
     @precondition(lambda self: self.holder is not None)
@@ -123,15 +99,15 @@ class QueueMachine(RuleBasedStateMachine):
         holder.held = [message for message in holder.held if message not in chosen]
         values = [bytes(message.value) for message in chosen]
         if verdict == "requeue":
-            self.world.queues.requeue(chosen, failed=True)
+            self.world.queues.settling.requeue(chosen, failed=True)
             return
         for value in values:
             dead = verdict == "reject"
             self.possible[value] |= {(False, count + dead) for main, count in self.possible[value] if main}
         if verdict == "accept":
-            self.world.queues.settle(chosen)
+            self.world.queues.settling.settle(chosen)
         else:
-            self.world.queues.reject(chosen)
+            self.world.queues.settling.reject(chosen)
         self._when_durable(values, lambda possible: {(main, dead) for main, dead in possible if not main})
 
     @rule(milliseconds=st.sampled_from([1, 30, 60]))
@@ -181,7 +157,7 @@ class QueueMachine(RuleBasedStateMachine):
     # What must be so
 
     @property
-    def main(self) -> queues.Queue:
+    def main(self) -> Queue:
         queue = self.world.queues.find("default", "main")
         assert queue is not None
         return queue
@@ -280,9 +256,9 @@ def settle_alone(box: outboxes.Outbox, _puts: object, laid_off: Message) -> None
     box.dirty(laid_off.lane)
 
 
-def reserve_without_storing(home: Queues, lane: Lane[Any]) -> None:
+def reserve_without_storing(_lanes: OpenLanes, lane: Lane[Any]) -> None:
     lane.reserved = lane.reserve_at = 1 << 62
-    home.wake(lane.queue)
+    lane.queue.wake()
 
 
 @pytest.mark.parametrize(
@@ -291,7 +267,7 @@ def reserve_without_storing(home: Queues, lane: Lane[Any]) -> None:
         (Cursor, "take_changes", forget_changes),
         (Lane, "take_back", put_at_the_end),
         (outboxes.Outbox, "together", settle_alone),
-        (Queues, "reserve", reserve_without_storing),
+        (OpenLanes, "reserve", reserve_without_storing),
     ],
 )
 def test_the_model_notices(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, broken: object) -> None:

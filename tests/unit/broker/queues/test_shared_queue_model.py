@@ -18,8 +18,7 @@ from mainstem.broker.queues import DeadLetterTarget, Message, Queue, QueueProper
 from mainstem.coordination.subscriptions.retry_policy import RetryPolicy
 from mainstem.model.errors import StorageFull
 from mainstem.storage.contract import TrimLog
-from tests.unit.broker.queues.queue_world import Holder, World
-from tests.unit.broker.queues.test_queue_model import small_limits
+from tests.unit.broker.queues.queue_world import SMALL_LIMITS, Holder, World
 
 Possible = set[tuple[bool, int]]
 """Whether it is in the queue, and how many dead letters there are of it."""
@@ -69,9 +68,7 @@ class SharedQueueMachine(RuleBasedStateMachine):
         limit=st.sampled_from(sorted(LIMITS)),
     )
     def begin(self, seed: int, kind: str, times: str, limit: str) -> None:
-        self._limits = small_limits()
-        self._limits.__enter__()
-        self.world = World(seed)
+        self.world = World(seed, SMALL_LIMITS)
         self.kind, self.limit, self.has_leases = kind, limit, times == "leases"
         self.tries_max = {"few tries": 2, "retries": 3}.get(times)
         self.holders: list[Watched] = []
@@ -98,7 +95,6 @@ class SharedQueueMachine(RuleBasedStateMachine):
             try:
                 self.rest()
             finally:
-                self._limits.__exit__(None, None, None)
                 self.world.close()
 
     @property
@@ -198,9 +194,9 @@ class SharedQueueMachine(RuleBasedStateMachine):
             self.possible[value] |= {(False, dead + is_dead) for main, dead in self.possible[value] if main}
         self._let_time_do()
         if is_dead:
-            self.world.queues.reject(chosen)
+            self.world.queues.settling.reject(chosen)
         else:
-            self.world.queues.settle(chosen)
+            self.world.queues.settling.settle(chosen)
         self._when_durable(sure, lambda main, dead: not main)
 
     def _give_back(self, chosen: list[Message], *, failed: bool, delay_ms: int) -> None:
@@ -212,7 +208,7 @@ class SharedQueueMachine(RuleBasedStateMachine):
                     self.resting[value] = self.now_ms + delay_ms
             if self.tries_max is not None:
                 self.possible[value] |= {(False, dead + 1) for main, dead in self.possible[value] if main}
-        self.world.queues.requeue(chosen, failed=failed, delay_ms=delay_ms)
+        self.world.queues.settling.requeue(chosen, failed=failed, delay_ms=delay_ms)
 
     @rule(milliseconds=st.sampled_from([1, 30, 60]))
     def time_passes(self, milliseconds: int) -> None:

@@ -10,8 +10,7 @@ from mainstem.broker.queues import QueueProperties, encode_headers
 from mainstem.broker.queues.queue import Queue
 from mainstem.model.errors import Overloaded
 from mainstem.storage.answer import Answer
-from tests.unit.broker.queues.queue_world import Holder, World
-from tests.unit.broker.queues.test_queue_model import small_limits
+from tests.unit.broker.queues.queue_world import SMALL_LIMITS, Holder, World
 
 QUORUM = QueueProperties(kind="quorum")
 Waiting = tuple[int, bytes]
@@ -39,7 +38,7 @@ def consumed(world: World, queue: Queue, room: int = 1) -> list[bytes]:
             queue.detach(holder)
             return received
         received += holder.values()
-        world.queues.settle(holder.let_go())
+        world.queues.settling.settle(holder.let_go())
         queue.wake()
 
 
@@ -81,24 +80,23 @@ def test_what_came_earlier_and_is_urgent_is_not_overtaken(world: World) -> None:
 )
 def test_the_order_is_that_of_the_rule(rounds: list[list[int]], room: int, crash: bool) -> None:
     """With windows of a few messages, so that most are read from the log; each round a while after the other."""
-    with small_limits():
-        world = World()
-        queue = declare(world)
-        calm: list[Waiting] = []
-        urgent: list[Waiting] = []
-        for number, priorities in enumerate(rounds):
-            for at, priority in enumerate(priorities):
-                value = b"%d-%d-%d" % (priority, number, at)
-                world.put(queue, value, priority=priority)
-                (urgent if priority >= 5 else calm).append((number, value))
-            world.pass_time(10)
-        if crash:
-            world.crash()
-            queue = find(world)
-        assert queue.ready_count == len(calm) + len(urgent)
-        assert consumed(world, queue, room) == expected(calm, urgent)
-        assert queue.ready_count == 0
-        world.close()
+    world = World(limits=SMALL_LIMITS)
+    queue = declare(world)
+    calm: list[Waiting] = []
+    urgent: list[Waiting] = []
+    for number, priorities in enumerate(rounds):
+        for at, priority in enumerate(priorities):
+            value = b"%d-%d-%d" % (priority, number, at)
+            world.put(queue, value, priority=priority)
+            (urgent if priority >= 5 else calm).append((number, value))
+        world.pass_time(10)
+    if crash:
+        world.crash()
+        queue = find(world)
+    assert queue.ready_count == len(calm) + len(urgent)
+    assert consumed(world, queue, room) == expected(calm, urgent)
+    assert queue.ready_count == 0
+    world.close()
 
 
 def test_the_partition_for_them_comes_with_the_first(world: World) -> None:

@@ -45,7 +45,7 @@ async def die(client: Client, queue: Queue, count: int) -> None:
     for _ in range(count):
         message = await take(queue)
         assert message is not None
-        client.broker.queues.reject([message], "rejected", "cannot be")
+        client.broker.queues.settling.reject([message], "rejected", "cannot be")
     await client.broker.queues.outbox.wait_durable()
 
 
@@ -85,7 +85,7 @@ async def test_namespaces_are_listed(client: Client) -> None:
 async def test_rewound_redelivered_paused_and_purged(client: Client) -> None:
     queue = await declare(client, "q")
     await put(client, queue, "1", "2", "3")
-    client.broker.queues.settle([message for _ in range(3) if (message := await take(queue)) is not None])
+    client.broker.queues.settling.settle([message for _ in range(3) if (message := await take(queue)) is not None])
     assert (await client.get("/v1/queues/q"))["ready"] == 0
     reply = await client.ask("POST", "/v1/queues/q/redeliver", {"messages": [{"offsets": [1, 7]}]})
     assert reply.json() == {"messages": 1}

@@ -23,19 +23,19 @@ PASSED_MAX = 1_024
 """Messages of a lane that are passed over, in search of one that somebody may have."""
 
 
-class Dealing:
+class DispatchRule:
     """What both rules have in common."""
 
     def __init__(self) -> None:
         self._turn = 0
 
-    def deal(self, queue: Queue, able: Sequence[Consumer]) -> bool:
+    def dispatch(self, queue: Queue, able: Sequence[Consumer]) -> bool:
         """Give out what can be; answers whether anything was."""
         self._begin(queue)
         rooms = {consumer: (consumer.room, bytes_of(consumer)) for consumer in able if bytes_of(consumer) > 0}
         shares: dict[Consumer, list[Message]] = {}
         for lane in queue.lanes_in_turn():
-            is_waiting = self._deal_lane(queue, lane, able, rooms, shares)
+            is_waiting = self._dispatch_lane(queue, lane, able, rooms, shares)
             if is_waiting and queue.properties.priority_max:
                 break  # What is more urgent is given out first, once it is read and reserved.
         queue.delivered += sum(map(len, shares.values()))
@@ -43,7 +43,7 @@ class Dealing:
             consumer.deliver(queue, share)
         return bool(shares)
 
-    def _deal_lane(
+    def _dispatch_lane(
         self,
         queue: Queue,
         lane: QueueLane,
@@ -91,7 +91,7 @@ class Dealing:
         raise NotImplementedError
 
 
-class SelectiveDealing(Dealing):
+class SelectiveDispatch(DispatchRule):
     """By what consumers want."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class SelectiveDealing(Dealing):
         return self._next(able, rooms, may)
 
 
-class KeyedDealing(Dealing):
+class KeyedDispatch(DispatchRule):
     """By key: messages of one key are worked on by one consumer at a time, in order; other keys go on beside them."""
 
     def __init__(self) -> None:

@@ -20,8 +20,9 @@ from mainstem.wire.messages.message import Message
 
 if TYPE_CHECKING:
     from mainstem.broker.catalog.topics import Topics
+    from mainstem.broker.queues.declaration import QueueDeclaration
+    from mainstem.broker.queues.lanes import OpenLanes
     from mainstem.broker.queues.queue import Queue, QueueLane
-    from mainstem.broker.queues.queues import Queues
 
 log = logging.getLogger(__name__)
 
@@ -60,11 +61,12 @@ def _is_older(calm: QueueLane, urgent: QueueLane) -> bool:
     return not (calm.ready and urgent.ready) or calm.ready[0].timestamp_ms <= urgent.ready[0].timestamp_ms
 
 
-class UrgentLanes:
+class PriorityLanes:
     """For all queues."""
 
-    def __init__(self, queues: Queues, engine: Engine, topics: Topics) -> None:
-        self._queues = queues
+    def __init__(self, lanes: OpenLanes, declaration: QueueDeclaration, engine: Engine, topics: Topics) -> None:
+        self._lanes = lanes
+        self._declaration = declaration
         self._engine = engine
         self._topics = topics
         self._tasks: set[asyncio.Task[None]] = set()
@@ -76,21 +78,21 @@ class UrgentLanes:
         """
         logs, number = queue.logs, queue.spare_log
         queue.logs, queue.spare_log = (*logs, number), 0
-        lane = self._queues.new_lane(queue, len(queue.lanes), number)
+        lane = self._lanes.create(queue, len(queue.lanes), number)
         queue.lanes.append(lane)
         queue.is_plain = False
         entry = QueueEntry(
             queue.namespace, queue.name, queue.properties, queue.logs, queue.topic_name, is_borrowed=False
         )
-        config = self._queues.log_config(queue, held=False)
+        config = self._declaration.log_config(queue)
 
         def done(answer: Answer[None]) -> None:
             if answer.error is not None:
                 log.warning("queue %s has no place for urgent messages: %s", queue.name, answer.error)
-                self._queues.drop_lane(lane)
+                self._lanes.drop(lane)
                 queue.logs, queue.spare_log, queue.is_plain = logs, number, not queue.is_gone
             elif not queue.is_gone:
-                self._queues.follow(lane)
+                self._lanes.follow(lane)
                 self._spawn(queue)
 
         self._engine.alter([CreateLog(number, config)], [put_queue(entry)]).on_done(done)

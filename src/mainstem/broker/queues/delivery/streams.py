@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mainstem.broker.heavy_work import HeavyWork
 from mainstem.broker.queues.delivery.consumers import Consumer
-from mainstem.broker.queues.reading import READ_BYTES, Decoded, messages_or_work
+from mainstem.broker.queues.reading import Decoded, messages_or_work
 from mainstem.model.errors import MainstemError, OffsetOutOfRange
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Edge, Engine, Found, Place, ReadHint, ReadResult, TimeAfter
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+READ_BYTES = 256 << 10
+"""What a reader reads in one call. The engine returns a first batch whole."""
 BUFFERED_LOW = 256
 """A reader with fewer messages in memory reads on."""
 
@@ -30,6 +32,24 @@ class StreamStart(NamedTuple):
 
     kind: Literal["first", "last", "next", "offset", "time"] = "next"
     value: int = 0
+
+
+class StreamReaders:
+    """For all streams."""
+
+    def __init__(self, engine: Engine, heavy_work: HeavyWork) -> None:
+        self._engine = engine
+        self._heavy_work = heavy_work
+
+    def begin(self, queue: Queue, consumer: Consumer) -> StreamReader:
+        """Begin to read a stream where the consumer wants."""
+        return StreamReader(self._engine, queue, consumer, self._heavy_work)
+
+    def count(self, queue: Queue) -> int:
+        """The number of records that a stream holds."""
+        lane = queue.lanes[0]
+        start = self._engine.offset_at(lane.log, Edge.START)
+        return lane.end - (start.result().offset if start.done and start.error is None else 0)
 
 
 class StreamReader:

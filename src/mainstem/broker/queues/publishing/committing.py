@@ -22,14 +22,13 @@ from mainstem.storage.contract import CommitResult, Committed, Engine, LogChange
 from mainstem.wire.messages.message import Message
 
 if TYPE_CHECKING:
+    from mainstem.broker.queues.limits import QueueLimits
     from mainstem.broker.queues.queue import Queue, QueueLane
 
 log = logging.getLogger(__name__)
 
 WINDOW_BYTES_MAX = 8 << 20
 """Memory for ready messages of one lane; what is published beyond is read when it is wanted."""
-DRAFT_BYTES_MAX = 4 << 20
-"""A draft that is larger is committed at once."""
 FLIGHT_BYTES_MAX = 4 << 20
 """Drafts are committed together up to this size: when they are durable, all their messages are handed out in one turn."""
 FLIGHTS_MAX = 2
@@ -57,6 +56,7 @@ class Committing:
         engine: Engine,
         clock: Clock,
         intake: Intake,
+        limits: QueueLimits,
         *,
         take_state: TakeState,
         on_arrival: Callable[[Iterable[QueueLane]], None],
@@ -65,6 +65,7 @@ class Committing:
         self._engine = engine
         self._clock = clock
         self.intake = intake
+        self._draft_bytes_max = limits.draft_bytes_max
         self._take_state = take_state
         self._on_arrival = on_arrival
         self._on_return = on_return
@@ -106,7 +107,7 @@ class Committing:
         """What was added has grown by so many bytes; it may be sealed by that."""
         self.intake.drafted_bytes += size
         self._draft.bytes += size
-        if self._draft.bytes > DRAFT_BYTES_MAX:
+        if self._draft.bytes > self._draft_bytes_max:
             self._cut_draft()
 
     def change(self, change: LogChange) -> None:

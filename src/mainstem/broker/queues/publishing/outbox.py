@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from mainstem.broker.clock import Clock
 from mainstem.broker.intake import Intake
 from mainstem.broker.queues.delivery.priority_lane import URGENT_FROM
-from mainstem.broker.queues.publishing.committing import DRAFT_BYTES_MAX, Committing
+from mainstem.broker.queues.publishing.committing import Committing
+from mainstem.broker.queues.publishing.outcome import HOLD, REFUSED, TAKEN
 from mainstem.coordination.commit_addition import Extra
 from mainstem.model.errors import CommitTooLarge, StorageFull
 from mainstem.storage.contract import Engine
@@ -19,15 +20,11 @@ from mainstem.wire.messages.batch_underway import BatchUnderway, encode_content
 from mainstem.wire.messages.message import Message, new_messages
 
 if TYPE_CHECKING:
+    from mainstem.broker.queues.limits import QueueLimits
     from mainstem.broker.queues.queue import Queue, QueueLane
 
 T = TypeVar("T")
 
-TAKEN, REFUSED, HOLD = 0, 1, 2
-"""What becomes of a message that is published: taken; refused by a queue that is full; taken, but the publisher is to wait."""
-
-BATCH_BYTES_MAX = 512 << 10
-"""A batch that is larger takes no more records."""
 TRANSACTION_BYTES_MAX = 24 << 20
 """What one transaction publishes at most: it is one commit."""
 REFER_BYTES_MIN = 2_048
@@ -36,8 +33,6 @@ REFERENCE_BYTES = 1_024
 """What a reference counts for: it is a few dozen bytes on disk, and about as much work as this many bytes of messages."""
 COPY_BYTES = 64
 """What a shared message counts for, besides its bytes, for each queue that has somebody to give it to."""
-FAN_LANES_MAX = 4_096
-"""How many lanes share one stored batch: more would not fit into one commit, and keep the loop for too long."""
 SHARED_BATCH_BYTES_MIN = 32 << 10
 """The least that a shared batch may grow to."""
 NO_LIMIT = 1 << 62
@@ -72,8 +67,10 @@ class Put(NamedTuple):
 class Outbox(Committing):
     """All publishing to queues, and all settling."""
 
-    def __init__(self, engine: Engine, clock: Clock, intake: Intake, **calls: Any) -> None:
-        super().__init__(engine, clock, intake, **calls)
+    def __init__(self, engine: Engine, clock: Clock, intake: Intake, limits: QueueLimits, **calls: Any) -> None:
+        super().__init__(engine, clock, intake, limits, **calls)
+        self._batch_bytes_max = limits.batch_bytes_max
+        self._fan_lanes_max = limits.fan_lanes_max
         self._fan: Fan | None = None
 
     def put_all(
@@ -102,10 +99,10 @@ class Outbox(Committing):
         first = 0
         while first < len(values):
             batch = lane.batch
-            if batch is None or batch.size > BATCH_BYTES_MAX or batch.is_shared:
+            if batch is None or batch.size > self._batch_bytes_max or batch.is_shared:
                 batch = self._begin_batch(lane, now_ms)
             before = batch.size
-            end = batch.add_all(key, headers, values, first, BATCH_BYTES_MAX + 1)
+            end = batch.add_all(key, headers, values, first, self._batch_bytes_max + 1)
             if batch.messages is not None:
                 if lane.has_room(len(batch.messages) + end - first - 1, queue.window_max) and lane.holds_less(
                     self.window_bytes_max
@@ -147,7 +144,7 @@ class Outbox(Committing):
             outcome = self._put_to_all(queues, content, model, priority)
             return HOLD if not outcome and self.intake.is_pressed else outcome
         for queue in queues:
-            if queue.is_limited and (verdict := queue.admit(headers, value, key)):
+            if queue.is_limited and (verdict := queue.judge_publish(headers, value, key)):
                 outcome = verdict
                 if verdict == REFUSED:
                     continue
@@ -158,7 +155,7 @@ class Outbox(Committing):
             else:
                 lane = queue.lane_of(priority, key)
             batch = lane.batch
-            if batch is None or batch.size > BATCH_BYTES_MAX or batch.is_shared:
+            if batch is None or batch.size > self._batch_bytes_max or batch.is_shared:
                 batch = self._begin_batch(lane, now_ms)
             batch.add(content)
             messages = batch.messages
@@ -193,7 +190,7 @@ class Outbox(Committing):
         if ttl_ms >= 0:
             _note_expiry(queues)
         end = 0
-        for some in _parts(queues):
+        for some in self._parts(queues):
             fan = self._fan_of(some, None, (priority, key), now_ms)
             if fan is None:
                 continue
@@ -217,16 +214,16 @@ class Outbox(Committing):
         if any(queue.is_limited for queue in queues):
             lanes = []
             for queue in queues:
-                verdict = queue.admit(model.headers, model.value, model.key) if queue.is_limited else TAKEN
+                verdict = queue.judge_publish(model.headers, model.value, model.key) if queue.is_limited else TAKEN
                 outcome = verdict or outcome
                 if verdict != REFUSED and not queue.is_gone:
                     lanes.append(queue.lane_of(priority, model.key))
         kind = (priority, model.key)
         if lanes is None:
-            for some in _parts(queues):
+            for some in self._parts(queues):
                 self._add_to(self._fan_of(some, None, kind, model.timestamp_ms), content, model)
         else:
-            for ours in _parts(lanes):
+            for ours in self._parts(lanes):
                 self._add_to(self._fan_of((), ours, kind, model.timestamp_ms), content, model)
         return outcome
 
@@ -279,10 +276,17 @@ class Outbox(Committing):
             size += REFERENCE_BYTES * len(fan.batch.refers)
         self.grow(size + messages * fan.copies * COPY_BYTES)
 
+    def _parts(self, whole: Sequence[T]) -> Iterable[Sequence[T]]:
+        """Queues or lanes in parts, each of which may share one stored batch."""
+        most = self._fan_lanes_max
+        if len(whole) <= most:
+            return (whole,)
+        return [whole[at : at + most] for at in range(0, len(whole), most)]
+
     @property
     def _shared_batch_bytes(self) -> int:
         """A lane reads a shared batch whole: it is no larger than a lane's share of memory."""
-        return min(BATCH_BYTES_MAX, max(self.window_bytes_max, SHARED_BATCH_BYTES_MIN))
+        return min(self._batch_bytes_max, max(self.window_bytes_max, SHARED_BATCH_BYTES_MIN))
 
     def _begin(self) -> int:
         self._now_ms = now_ms = self._clock.now_ms()
@@ -302,7 +306,7 @@ class Outbox(Committing):
         """Publish these and settle that one, in one commit or not at all."""
         size = sum((len(put.value) + len(put.headers)) * len(put.queues) for put in puts)
         lanes = [lane for put in puts for queue in put.queues for lane in queue.lanes]
-        if self._draft.bytes + size > DRAFT_BYTES_MAX or not self._draft.referred.isdisjoint(lanes):
+        if self._draft.bytes + size > self._draft_bytes_max or not self._draft.referred.isdisjoint(lanes):
             self._cut_draft()
         before, self.is_whole = self.is_whole, True
         for put in puts:
@@ -353,10 +357,3 @@ def _note_expiry(queues: Sequence[Queue]) -> None:
     """They get a message that has a time to live, so their heads are looked at."""
     for queue in queues:
         queue.may_expire = True
-
-
-def _parts(whole: Sequence[T]) -> Iterable[Sequence[T]]:
-    """As many as may share one stored batch."""
-    if len(whole) <= FAN_LANES_MAX:
-        return (whole,)
-    return [whole[at : at + FAN_LANES_MAX] for at in range(0, len(whole), FAN_LANES_MAX)]

@@ -10,15 +10,19 @@ from mainstem.model.errors import OffsetOutOfRange
 from mainstem.storage.contract import ConfigureLog, Edge, Engine, LogChange, Mutation, TimeAfter
 
 if TYPE_CHECKING:
+    from mainstem.broker.queues.declaration import QueueDeclaration
+    from mainstem.broker.queues.publishing.outbox import Outbox
     from mainstem.broker.queues.queue import Queue, QueueLane
-    from mainstem.broker.queues.queues import Queues
+    from mainstem.broker.queues.timers import Timers
 
 
 class Rewinding:
     """For all queues."""
 
-    def __init__(self, queues: Queues, engine: Engine) -> None:
-        self._queues = queues
+    def __init__(self, outbox: Outbox, timers: Timers, declaration: QueueDeclaration, engine: Engine) -> None:
+        self._outbox = outbox
+        self._timers = timers
+        self._declaration = declaration
         self._engine = engine
 
     async def seek(self, queue: Queue, *, time_ms: int | None = None, offset: int | None = None) -> None:
@@ -30,7 +34,7 @@ class Rewinding:
         places = [(lane, await self._place(lane, time_ms, offset)) for lane in queue.lanes]
         for lane, place in places:
             self._move(lane, place)
-        await self._queues.outbox.wait_durable()
+        await self._outbox.wait_durable()
 
     async def redeliver(self, queue: Queue, selection: Mapping[int, Iterable[int]]) -> int:
         """Let these wait again, by lane and offset; answers how many of them were settled and are still there."""
@@ -50,7 +54,7 @@ class Rewinding:
             self._reread(lane, offsets[0])
             self._hold(lane, before)
             count += len(offsets)
-        await self._queues.outbox.wait_durable()
+        await self._outbox.wait_durable()
         return count
 
     async def _place(self, lane: QueueLane, time_ms: int | None, offset: int | None) -> int:
@@ -69,7 +73,7 @@ class Rewinding:
         for offset in list(lane.rests):
             del lane.rests[offset]
             lane.rests_changed.add(offset)
-            self._queues.upkeep.forget((lane, offset))
+            self._timers.forget((lane, offset))
         lane.cursor.seek(place)
         lane.forget_attempts([offset for offset in lane.attempts if offset < place and offset not in lane.unsettled])
         held = [*(offset for offset in lane.unsettled if offset < place), *lane.held.below(place)]
@@ -89,12 +93,12 @@ class Rewinding:
         if lane.cursor.floor < before and not lane.queue.is_borrowed:
             lane.rewound = max(lane.rewound, before, lane.floor_moved)
             # By itself, and before what follows: with what is published it would be refused by a disk that is full.
-            held = ConfigureLog(lane.log, self._queues.log_config(lane.queue, held=True))
+            held = ConfigureLog(lane.log, self._declaration.log_config(lane.queue, is_rewound=True))
             self._engine.alter([held], [put_rewound(lane.log, lane.rewound)])
-        self._queues.outbox.dirty(lane)
+        self._outbox.dirty(lane)
         lane.queue.wake()
 
     def decide_caught_up(self, lane: QueueLane) -> tuple[list[Mutation], list[LogChange]]:
         """Everything is settled again that was before: retention goes on."""
         lane.rewound = 0
-        return [put_rewound(lane.log, None)], [ConfigureLog(lane.log, self._queues.log_config(lane.queue, held=False))]
+        return [put_rewound(lane.log, None)], [ConfigureLog(lane.log, self._declaration.log_config(lane.queue))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from mainstem.broker.queues.settling.dead_lettering import DeadLettering, Reason
@@ -14,9 +14,8 @@ from mainstem.wire.messages.message import Message
 
 if TYPE_CHECKING:
     from mainstem.broker.queues.publishing.outbox import Outbox, Put
-    from mainstem.broker.queues.queue import QueueLane
-    from mainstem.broker.queues.queues import Queues
-    from mainstem.broker.queues.timers import Upkeep
+    from mainstem.broker.queues.queue import Queue, QueueLane
+    from mainstem.broker.queues.timers import Timers
 
 UNROUTED_PAUSE_MS = 5_000
 """How long a dead letter that must not be lost waits when it finds no queue."""
@@ -25,10 +24,10 @@ UNROUTED_PAUSE_MS = 5_000
 class Settling:
     """Of all queues."""
 
-    def __init__(self, queues: Queues, outbox: Outbox, upkeep: Upkeep, dead: DeadLettering) -> None:
-        self._queues = queues
+    def __init__(self, now_ms: Callable[[], int], outbox: Outbox, timers: Timers, dead: DeadLettering) -> None:
+        self._now_ms = now_ms
         self._outbox = outbox
-        self._upkeep = upkeep
+        self._timers = timers
         self._dead = dead
 
     def settle(self, messages: Iterable[Message]) -> None:
@@ -56,7 +55,7 @@ class Settling:
 
     def requeue(self, messages: Iterable[Message], *, failed: bool = True, delay_ms: int = 0, error: str = "") -> None:
         """Back to their places, to be given out again: at once, or after a delay; given up if that was once too often."""
-        attempt = _attempt(self._queues.now_ms(), error) if failed else None
+        attempt = _attempt(self._now_ms(), error) if failed else None
         back: dict[QueueLane, list[Message]] = {}
         spent: list[Message] = []
         for message in messages:
@@ -73,7 +72,7 @@ class Settling:
                 lane.unsettled[message.offset] = message
                 spent.append(message)
             elif wait_ms:
-                self.rest(message, self._queues.now_ms() + wait_ms)
+                self.rest(message, self._now_ms() + wait_ms)
             else:
                 back.setdefault(lane, []).append(message)
         for lane, returned in back.items():
@@ -108,13 +107,13 @@ class Settling:
             if lane.unsettled.get(message.offset) is not message:
                 continue
             if reason == "rejected":
-                lane.tried(message.offset, _attempt(self._queues.now_ms(), error))
+                lane.tried(message.offset, _attempt(self._now_ms(), error))
             letters = self._dead.letters(message, reason, error)
             if self._is_to_wait(lane, letters):
                 if reason == "rejected":
                     self._count(message)
                 del lane.unsettled[message.offset]
-                self.rest(message, self._queues.now_ms() + UNROUTED_PAUSE_MS)
+                self.rest(message, self._now_ms() + UNROUTED_PAUSE_MS)
                 continue
             del lane.unsettled[message.offset]
             lane.count -= 1
@@ -124,6 +123,12 @@ class Settling:
                 self._outbox.together(letters, message)
             else:
                 self._changed(lane)
+
+    def bury_refused(self, queue: Queue, headers: bytes, value: bytes | memoryview, key: bytes | None) -> None:
+        """Publish a message that a full queue did not take as a dead letter of that queue."""
+        message = Message(queue.lane_of(0), -1, self._now_ms(), key, headers, value, 0)
+        for put in self._dead.letters(message, "maxlen"):
+            self._outbox.put(put.queues, put.headers, put.value, key=put.key, priority=put.priority)
 
     def _is_to_wait(self, lane: QueueLane, letters: Sequence[Put]) -> bool:
         """Whether dead letters cannot be written now: the disk is full, or they must not be lost and nobody takes them."""
@@ -143,14 +148,14 @@ class Settling:
             lane.cursor.unsettle([message.offset])
             lane.count += 1
             self._count(message)
-            self.rest(message, self._queues.now_ms() + UNROUTED_PAUSE_MS)
+            self.rest(message, self._now_ms() + UNROUTED_PAUSE_MS)
 
     # Resting
 
     def rest(self, message: Message, due_ms: int) -> None:
         """Give it out again, not before that time."""
         message.lane.rest(message, due_ms)
-        self._upkeep.at(due_ms, (message.lane, message.offset), functools.partial(self._end_rest, message))
+        self._timers.at(due_ms, (message.lane, message.offset), functools.partial(self._end_rest, message))
         self._changed(message.lane)
 
     def _end_rest(self, message: Message) -> None:

@@ -130,9 +130,9 @@ class Channel:
         else:
             self._settle()
             if verdict == "requeue":
-                self.connection.queues.requeue(messages, failed=True)
+                self.connection.settling.requeue(messages, failed=True)
             else:
-                self.connection.queues.reject(messages)
+                self.connection.settling.reject(messages)
         self.touch()
 
     def touch(self) -> None:
@@ -161,7 +161,7 @@ class Channel:
     def _settle(self) -> None:
         if self._settled:
             settled, self._settled = self._settled, []
-            self.connection.queues.settle(settled)
+            self.connection.settling.settle(settled)
 
     # Deliveries ------------------------------------------------------------------------------------------------------
 
@@ -292,4 +292,4 @@ class Channel:
             self.unacked.restore(zip(tags, messages, strict=True))
         given = self.unacked.take_all()
         if given:
-            self.connection.queues.requeue(given, failed=True, error="its channel ended")
+            self.connection.settling.requeue(given, failed=True, error="its channel ended")

@@ -41,6 +41,7 @@ class Connection:
         self.session = session
         self.queues = node.broker.queues
         self.outbox = node.broker.queues.outbox
+        self.settling = node.broker.queues.settling
         self.user = ""
         self.mechanism = ""
         """By which it said who it is."""

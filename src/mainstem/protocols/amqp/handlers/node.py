@@ -63,7 +63,7 @@ class Node:
         self._admits_guest = admits_guest
         self._random = random
         self._connected = 0
-        broker.queues.envelopes = self.envelopes
+        broker.queues.dead_lettering.envelopes = self.envelopes
         broker.dialect = AmqpDialect(self)
 
     def has_namespace(self, namespace: str) -> bool:

@@ -148,11 +148,11 @@ class QueuePaths:
                 rows.append(_message_row(message, queue, dialect, encoding, truncate))
         finally:
             if mode.endswith("requeue_true"):
-                self._queues.requeue(taken, failed=mode.startswith("reject"))
+                self._queues.settling.requeue(taken, failed=mode.startswith("reject"))
             elif mode.startswith("reject"):
-                self._queues.reject(taken)
+                self._queues.settling.reject(taken)
             else:
-                self._queues.settle(taken)
+                self._queues.settling.settle(taken)
         await self._queues.outbox.wait_durable()
         return rows
 

@@ -72,7 +72,7 @@ class ChannelConsumer:
         frames = self._frames.encode(messages, tag)
         channel.next_tag = tag + len(messages)
         if self.no_ack:
-            self._connection.queues.settle(messages)
+            self._connection.settling.settle(messages)
         else:
             channel.unacked.add(tag, self, messages)
             self.outstanding += len(messages)

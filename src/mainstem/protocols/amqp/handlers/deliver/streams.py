@@ -34,7 +34,7 @@ class StreamConsumer(ChannelConsumer):
         if self._wanted is not None:
             passed = [message for message in messages if self._passes(message)]
             if len(passed) < len(messages):
-                self._connection.queues.settle([message for message in messages if message not in passed])
+                self._connection.settling.settle([message for message in messages if message not in passed])
             messages = passed
         if messages:
             super().deliver(queue, messages)

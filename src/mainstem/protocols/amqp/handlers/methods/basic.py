@@ -184,7 +184,7 @@ def get(channel: Channel, method: Method) -> None:
         answered = True
         if channel.is_ended:
             if message is not None:
-                channel.connection.queues.requeue([message], failed=False)
+                channel.connection.settling.requeue([message], failed=False)
         elif message is None:
             channel.reply("basic.get-empty")
         else:
@@ -204,7 +204,7 @@ def _give(channel: Channel, queue: Queue, message: Message, *, no_ack: bool) -> 
     channel.next_tag += 1
     envelope = connection.node.envelopes.open(message)
     if no_ack:
-        connection.queues.settle([message])
+        connection.settling.settle([message])
     else:
         channel.unacked.add(tag, channel.getter, [message])
         channel.getter.outstanding += 1

@@ -243,7 +243,7 @@ class QueueHandlers:
         queue = self._queue(call)
 
         async def settle(message: Message) -> bool:
-            self._queues.settle([message])
+            self._queues.settling.settle([message])
             await self._queues.outbox.wait_durable()
             return True
 

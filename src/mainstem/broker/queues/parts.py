@@ -1,0 +1,36 @@
+"""What a queue needs of the broker: narrow parts, each with a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from mainstem.broker.queues.deletion import QueueDeletion
+    from mainstem.broker.queues.delivery.dispatcher import Dispatcher
+    from mainstem.broker.queues.delivery.priority_lane import PriorityLanes
+    from mainstem.broker.queues.delivery.streams import StreamReaders
+    from mainstem.broker.queues.lanes import OpenLanes
+    from mainstem.broker.queues.limits import QueueLimits
+    from mainstem.broker.queues.publishing.outbox import Outbox
+    from mainstem.broker.queues.reading import WindowReader
+    from mainstem.broker.queues.settling.settling import Settling
+    from mainstem.broker.queues.timers import Timers
+
+
+class QueueParts(msgspec.Struct, frozen=True, kw_only=True):
+    """One object for all queues of a broker: a queue at rest pays for one reference."""
+
+    now_ms: Callable[[], int]
+    limits: QueueLimits
+    lanes: OpenLanes
+    priority_lanes: PriorityLanes
+    dispatcher: Dispatcher
+    outbox: Outbox
+    reader: WindowReader
+    streams: StreamReaders
+    settling: Settling
+    deletion: QueueDeletion
+    timers: Timers
