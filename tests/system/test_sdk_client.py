@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mainstem.sdk.client import Client
-from mainstem.sdk.connection import Connection
+from mainstem.sdk.connection import BrokerConnection
 from mainstem.sdk.operations import TopicPartition
 from mainstem.wire.kafka import ApiKey
 from tests.system.stage_client import Served
@@ -18,13 +18,13 @@ AT = TopicPartition("t", 0)
 
 def test_a_coordinator_is_asked_for_once_until_it_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[int] = []
-    send = Connection.send
+    send = BrokerConnection.send
 
-    def noting(connection: Connection, api_key: int, body: Any) -> None:
+    def noting(connection: BrokerConnection, api_key: int, body: Any) -> None:
         sent.append(api_key)
         send(connection, api_key, body)
 
-    monkeypatch.setattr(Connection, "send", noting)
+    monkeypatch.setattr(BrokerConnection, "send", noting)
     served = Served(tmp_path / "data")
     try:
         with Client(served.kafka, timeout_s=30.0) as client:

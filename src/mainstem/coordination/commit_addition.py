@@ -9,7 +9,7 @@ from mainstem.model.errors import MainstemError
 from mainstem.storage.contract import Append, LogChange, Mutation
 
 
-class Share(NamedTuple):
+class SealedAddition(NamedTuple):
     """What is to be in the commit."""
 
     appends: Sequence[Append] = ()
@@ -17,10 +17,10 @@ class Share(NamedTuple):
     changes: Sequence[LogChange] = ()
 
 
-class Extra(Protocol):
+class CommitAddition(Protocol):
     """Something that happens with the rest of a commit or not at all."""
 
-    def seal(self) -> Share:
+    def seal(self) -> SealedAddition:
         """Called once, when the commit is made; nothing more is added then."""
 
     def resolved(self, outcome: Sequence[int] | MainstemError) -> None:

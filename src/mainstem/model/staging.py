@@ -20,8 +20,6 @@ from urllib.parse import quote, unquote
 
 PREFIX = "stage:/"
 LATER = "later"
-DUE_HEADER = "mainstem-due"
-"""The first header of a record that is to be published later: ms since 1970, as 8 bytes. It is not part of what is published."""
 DUE_BYTES = 8
 PART_CHARACTERS_MAX = 255
 BATCH_MAX = 2**63 - 1

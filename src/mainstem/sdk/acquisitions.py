@@ -46,7 +46,7 @@ class Held(NamedTuple):
     logs: Sequence[HeldLog]
 
 
-class Verdict(NamedTuple):
+class SettlementEntry(NamedTuple):
     """What is to become of some records of one log, other than to be accepted."""
 
     acquisition: str
@@ -95,7 +95,7 @@ class Acquisitions:
         """It is read in this batch."""
         self._post(f"/{quote(name, safe='')}/read", {"query": query, "batch": batch})
 
-    def rule(self, name: str, who: str, verdicts: Iterable[Verdict]) -> None:
+    def rule(self, name: str, who: str, verdicts: Iterable[SettlementEntry]) -> None:
         """In place of what the same one said before."""
         said = [verdict._asdict() for verdict in verdicts]
         self._post(f"/{quote(name, safe='')}/verdicts", {"who": who, "verdicts": said})

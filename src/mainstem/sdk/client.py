@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from mainstem.sdk.connection import TIMEOUT_S, Connection
+from mainstem.sdk.connection import TIMEOUT_S, BrokerConnection
 from mainstem.sdk.credentials import Credentials
 from mainstem.sdk.errors import BrokerUnreachable, ClientError, ConnectionLost
 from mainstem.sdk.operations import (
@@ -63,7 +63,7 @@ class Client:
         self._credentials = Credentials.from_environment() if credentials is None else credentials
         self._timeout_s = timeout_s
         self._client_id = client_id
-        self._connections: dict[Node, Connection] = {}
+        self._connections: dict[Node, BrokerConnection] = {}
         self._leaders: dict[TopicPartition, Node] = {}
         self._coordinators: dict[str, Node] = {}
 
@@ -79,7 +79,7 @@ class Client:
             connection.close()
         self._connections.clear()
 
-    def anywhere(self) -> Connection:
+    def anywhere(self) -> BrokerConnection:
         """A connection to the first broker that answers."""
         for node in self._bootstrap[:-1]:
             try:
@@ -88,7 +88,7 @@ class Client:
                 continue
         return self._connect(self._bootstrap[-1])
 
-    def leader(self, at: TopicPartition) -> Connection:
+    def leader(self, at: TopicPartition) -> BrokerConnection:
         """A connection to the broker that has this partition."""
         if at not in self._leaders:
             self.cluster([at.topic])
@@ -113,7 +113,7 @@ class Client:
         """As `list_offsets`, each partition asked at its broker."""
 
         def ask() -> dict[TopicPartition, int]:
-            by_connection: dict[int, tuple[Connection, dict[TopicPartition, int]]] = {}
+            by_connection: dict[int, tuple[BrokerConnection, dict[TopicPartition, int]]] = {}
             for at, position in positions.items():
                 connection = self.leader(at)
                 by_connection.setdefault(id(connection), (connection, {}))[1][at] = position
@@ -157,17 +157,17 @@ class Client:
                     self._connections = {node: one for node, one in self._connections.items() if one.is_open}
                 time.sleep(RETRY_PAUSE_S)
 
-    def _coordinator(self, group: str) -> Connection:
+    def _coordinator(self, group: str) -> BrokerConnection:
         """A connection to the group's coordinator, which is asked for once, until something fails."""
         node = self._coordinators.get(group)
         if node is None:
             node = self._coordinators[group] = find_coordinator(self.anywhere(), group)
         return self._connect(node)
 
-    def _connect(self, node: Node) -> Connection:
+    def _connect(self, node: Node) -> BrokerConnection:
         connection = self._connections.get(node)
         if connection is None or not connection.is_open:
-            connection = Connection(
+            connection = BrokerConnection(
                 node.host,
                 node.port,
                 credentials=self._credentials,

@@ -39,7 +39,7 @@ VERSIONS_MAX: Final = {
 }
 
 
-class Connection:
+class BrokerConnection:
     """Use `request`; or `send` and later `receive`, to have the broker work meanwhile."""
 
     def __init__(

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mainstem.sdk.connection import Connection
+from mainstem.sdk.connection import BrokerConnection
 from mainstem.sdk.errors import BrokerRefused, OffsetMissing, UnknownTopic
 from mainstem.wire.kafka import ApiKey, ErrorCode
 
@@ -66,7 +66,7 @@ class Placed(NamedTuple):
     log_append_time_ms: int
 
 
-def describe_cluster(connection: Connection, topics: Iterable[str] | None, *, create: bool = False) -> Cluster:
+def describe_cluster(connection: BrokerConnection, topics: Iterable[str] | None, *, create: bool = False) -> Cluster:
     """All topics, or those named; raises `UnknownTopic` for one that is not there."""
     wanted = None if topics is None else [{"name": name} for name in topics]
     answer = connection.request(ApiKey.METADATA, {"topics": wanted, "allow_auto_topic_creation": create})
@@ -84,7 +84,7 @@ def describe_cluster(connection: Connection, topics: Iterable[str] | None, *, cr
     return Cluster({node.node_id: Node(node.host, node.port) for node in answer.brokers}, leaders, ids)
 
 
-def list_offsets(connection: Connection, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+def list_offsets(connection: BrokerConnection, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """The offset at `EARLIEST`, at `LATEST` (the last stable one), or of the first record not older than a time.
 
     `NO_OFFSET` where no record is so young.
@@ -112,7 +112,7 @@ def list_offsets(connection: Connection, positions: Mapping[TopicPartition, int]
 
 
 def send_fetch(
-    connection: Connection,
+    connection: BrokerConnection,
     at: TopicPartition,
     offset: int,
     *,
@@ -133,7 +133,7 @@ def send_fetch(
     )
 
 
-def receive_fetch(connection: Connection, at: TopicPartition, offset: int) -> Fetched:
+def receive_fetch(connection: BrokerConnection, at: TopicPartition, offset: int) -> Fetched:
     """The answer to `send_fetch`; raises `OffsetMissing` if the log does not hold the offset."""
     answer = connection.receive()
     if answer.error_code:
@@ -147,14 +147,16 @@ def receive_fetch(connection: Connection, at: TopicPartition, offset: int) -> Fe
     return Fetched(batches, part.log_start_offset, part.last_stable_offset, part.high_watermark, aborted)
 
 
-def fetch(connection: Connection, at: TopicPartition, offset: int, *, bytes_max: int = FETCH_BYTES_MAX) -> Fetched:
+def fetch(
+    connection: BrokerConnection, at: TopicPartition, offset: int, *, bytes_max: int = FETCH_BYTES_MAX
+) -> Fetched:
     """Batches from `offset` on; empty after half a second without any."""
     send_fetch(connection, at, offset, bytes_max=bytes_max)
     return receive_fetch(connection, at, offset)
 
 
 def produce(
-    connection: Connection, at: TopicPartition, batch: Buffer, *, transactional_id: str | None = None
+    connection: BrokerConnection, at: TopicPartition, batch: Buffer, *, transactional_id: str | None = None
 ) -> Placed:
     """Appends one v2 batch as it is; returns when it is durable. Never tries again by itself."""
     answer = connection.request(
@@ -171,7 +173,7 @@ def produce(
     return Placed(part.base_offset, part.log_append_time_ms)
 
 
-def find_coordinator(connection: Connection, group: str) -> Node:
+def find_coordinator(connection: BrokerConnection, group: str) -> Node:
     """The broker that keeps the group's offsets."""
     answer = connection.request(ApiKey.FIND_COORDINATOR, {"key": group, "coordinator_keys": [group], "key_type": 0})
     found: Any = answer.coordinators[0] if answer.coordinators else answer
@@ -181,7 +183,7 @@ def find_coordinator(connection: Connection, group: str) -> Node:
 
 
 def commit_offsets(
-    connection: Connection, group: str, offsets: Mapping[TopicPartition, int], metadata: str = ""
+    connection: BrokerConnection, group: str, offsets: Mapping[TopicPartition, int], metadata: str = ""
 ) -> None:
     """Stores how far a group without members has come: the offset of the next record it will read."""
     answer = connection.request(
@@ -206,7 +208,7 @@ def commit_offsets(
 
 
 def fetch_committed(
-    connection: Connection, group: str, partitions: Iterable[TopicPartition]
+    connection: BrokerConnection, group: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
     """How far a group has come: partitions that it has stored nothing for are left out."""
     topics = _by_topic(dict.fromkeys(partitions, 0))

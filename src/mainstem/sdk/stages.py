@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mainstem.model.staging import SinkKey, StageKey
-from mainstem.sdk.acquisitions import Verdict
+from mainstem.sdk.acquisitions import SettlementEntry
 from mainstem.sdk.client import RETRY_PAUSE_S, Client
 from mainstem.sdk.configs import broker_config, topic_configs
-from mainstem.sdk.connection import Connection
+from mainstem.sdk.connection import BrokerConnection
 from mainstem.sdk.errors import BrokerRefused, BrokerUnreachable, ClientError, ConnectionLost, UnknownTopic
 from mainstem.sdk.http_api import ApiRefused, insist
 from mainstem.sdk.operations import ALL_IN_SYNC, PRODUCE_TIMEOUT_MS
@@ -69,7 +69,7 @@ class StageWriter:
         self._key = key
         self._timeout_s = timeout_s
         self._names: dict[tuple[str, bool], str] = {}
-        self._connection: Connection | None = None
+        self._connection: BrokerConnection | None = None
         self._unanswered: deque[Sequence[StagedBatch]] = deque()
 
     def write(self, batches: Sequence[StagedBatch]) -> None:
@@ -172,7 +172,7 @@ def commit_stages(
     lasting: bool,
     timeout_s: float,
     settles: bool = False,
-    verdicts: Iterable[Verdict] = (),
+    verdicts: Iterable[SettlementEntry] = (),
 ) -> bool:
     """Publish a batch, once. Answers whether it was this call, or one before it. Raises StageRefused.
 

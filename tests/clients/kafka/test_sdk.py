@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mainstem.sdk.client import Client, InvalidAddress, parse_address
-from mainstem.sdk.connection import Connection
+from mainstem.sdk.connection import BrokerConnection
 from mainstem.sdk.credentials import MECHANISMS, Credentials
 from mainstem.sdk.errors import (
     AuthenticationFailed,
@@ -78,7 +78,7 @@ def test_what_is_no_broker_is_told_from_one(answer: bytes) -> None:
         thread = threading.Thread(target=reply)
         thread.start()
         with pytest.raises(ConnectionLost):
-            Connection("127.0.0.1", server.getsockname()[1], timeout_s=5)
+            BrokerConnection("127.0.0.1", server.getsockname()[1], timeout_s=5)
         thread.join()
 
 

@@ -52,7 +52,7 @@ class StubTopics:
 class StubTransactions:
     """There are none."""
 
-    def admit(self, name: str, *_: object, **options: object) -> Commit:
+    def commit_for(self, name: str, *_: object, **options: object) -> Commit:
         raise UnknownProducer(name)
 
 

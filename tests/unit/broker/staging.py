@@ -33,9 +33,9 @@ class Task:
         """As the Kafka adapter does it. Raises what the broker refuses."""
         stages = self.broker.stages
         destination = stages.destination(self.key.topic_name(topic, is_later=is_later))
-        admission = stages.admit(destination, partition, memoryview(batch))
-        answer = self.broker.publish([admission.commit])
-        answer.on_done(lambda done: stages.settle([(0, admission)], done))
+        staged = stages.add_batch(destination, partition, memoryview(batch))
+        answer = self.broker.publish([staged.commit])
+        answer.on_done(lambda done: stages.note_results([(0, staged)], done))
         (result,) = await answer
         if isinstance(result, MainstemError):
             raise result

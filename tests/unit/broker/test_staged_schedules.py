@@ -18,7 +18,7 @@ from mainstem.broker.staging.stages import SinkKey
 from mainstem.coordination.schedules.schedule import LOG_BASE
 from mainstem.coordination.staging.stages import FIRST_LOG
 from mainstem.model.errors import StorageFull
-from mainstem.model.staging import DUE_HEADER
+from mainstem.model.header_names import DUE_HEADER
 from mainstem.storage.contract import Commit
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.record_batch import Record, encode_batch

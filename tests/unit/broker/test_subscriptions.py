@@ -7,13 +7,13 @@ import pytest
 from mainstem.broker.broker import Broker
 from mainstem.broker.catalog.topics import NewTopic
 from mainstem.broker.clock import LoopClock
-from mainstem.broker.subscriptions.subscriptions import Ruling, Subscriptions, Verdict, Wish
+from mainstem.broker.subscriptions.subscriptions import LeaseVerdict, ReadRequest, Ruling, Subscriptions
 from mainstem.storage.contract import Append, Budget, Commit, Edge
 from mainstem.storage.local.runtime import local_runtime
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.record_batch import Record, encode_batch
 
-WISH = Wish("member", 100, 1 << 20, True)
+WISH = ReadRequest("member", 100, 1 << 20, True)
 
 
 async def written(engine: MemoryEngine, *keys: bytes) -> tuple[Subscriptions, int]:
@@ -37,7 +37,7 @@ def test_what_compaction_took_is_done_with(keys: tuple[bytes, ...], left: list[i
             subscriptions, log = await written(MemoryEngine(runtime), *keys)
             taken = await subscriptions.take("g", log, WISH)
             assert [offset for first, last, _ in taken.leased for offset in range(first, last + 1)] == left
-            rulings = [Ruling(first, last, Verdict.ACCEPT) for first, last, _ in taken.leased]
+            rulings = [Ruling(first, last, LeaseVerdict.ACCEPT) for first, last, _ in taken.leased]
             assert await subscriptions.rule("g", "member", {log: rulings}) == {}
             assert subscriptions.cursors("g")[log].floor == len(keys)
             wait = asyncio.ensure_future(_until(subscriptions, log))
@@ -69,14 +69,14 @@ def test_what_was_to_be_buried_is_when_somebody_gives_up_half_way(monkeypatch: p
                 raise AssertionError
 
             monkeypatch.setattr(subscriptions._letters, "write", slow)
-            ruling = {log: [Ruling(0, 0, Verdict.REJECT)]}
+            ruling = {log: [Ruling(0, 0, LeaseVerdict.REJECT)]}
             asking = asyncio.create_task(subscriptions.rule("g", "member", ruling))
             await begun.wait()
             asking.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await asking
             monkeypatch.setattr(subscriptions._letters, "write", write)
-            assert await subscriptions.rule("g", "member", {log: [Ruling(1, 1, Verdict.ACCEPT)]}) == {}
+            assert await subscriptions.rule("g", "member", {log: [Ruling(1, 1, LeaseVerdict.ACCEPT)]}) == {}
             assert subscriptions.cursors("g")[log].floor == 2
         finally:
             runtime.close()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from mainstem.broker.catalog.topics import NewTopic
-from mainstem.broker.subscriptions.subscriptions import LeasedCursor, Ruling, Subscriptions, Verdict, Wish
+from mainstem.broker.subscriptions.subscriptions import LeasedCursor, LeaseVerdict, ReadRequest, Ruling, Subscriptions
 from mainstem.storage.contract import Append, Budget, Commit, Edge, TrimLog
 from mainstem.wire.record_batch import Record, encode_batch, encode_marker
 from tests.unit.broker.queues.queue_world import World
@@ -134,7 +134,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         self.given(owner, records, is_strict)
 
     def given(self, owner: str, records: int, is_strict: bool) -> list[int]:
-        taken = self.world.do(self.subscriptions.take(GROUP, self.log, Wish(owner, records, 1 << 20, is_strict)))
+        taken = self.world.do(self.subscriptions.take(GROUP, self.log, ReadRequest(owner, records, 1 << 20, is_strict)))
         given = [offset for first, last, _ in taken.leased for offset in range(first, last + 1)]
         stable = min([offset for written in self.open.values() for offset in written], default=self.end)
         for offset in given:
@@ -147,8 +147,8 @@ class SubscriptionMachine(RuleBasedStateMachine):
         return given
 
     @precondition(lambda self: self.leases)
-    @rule(data=st.data(), verdict=st.sampled_from(Verdict))
-    def say(self, data: st.DataObject, verdict: Verdict) -> None:
+    @rule(data=st.data(), verdict=st.sampled_from(LeaseVerdict))
+    def say(self, data: st.DataObject, verdict: LeaseVerdict) -> None:
         offset = data.draw(st.sampled_from(sorted(self.leases)))
         owner, until_ms = self.leases[offset]
         ruling = {self.log: [Ruling(offset, offset, verdict)]}
@@ -156,11 +156,11 @@ class SubscriptionMachine(RuleBasedStateMachine):
         if refused:
             assert until_ms <= self.now_ms
             return
-        if verdict is Verdict.RENEW:
+        if verdict is LeaseVerdict.RENEW:
             self.leases[offset] = (owner, self.now_ms + LEASE_MS)
             return
         del self.leases[offset]
-        if verdict is not Verdict.RELEASE:
+        if verdict is not LeaseVerdict.RELEASE:
             self.done.add(offset)
         elif self.deliveries[offset] >= DELIVERIES_MAX:
             self.unsure.add(offset)
@@ -211,7 +211,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
             found |= set(given)
             assert not self.world.do(
                 self.subscriptions.rule(
-                    GROUP, "a", {self.log: [Ruling(offset, offset, Verdict.ACCEPT) for offset in given]}
+                    GROUP, "a", {self.log: [Ruling(offset, offset, LeaseVerdict.ACCEPT) for offset in given]}
                 )
             )
             self.done |= set(given)

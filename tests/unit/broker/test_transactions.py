@@ -38,7 +38,7 @@ def batch(identity: Identity, sequence: int = 0) -> bytearray:
 
 async def write(broker: Broker, identity: Identity, log: int, sequence: int = 0, name: str = "tx") -> int:
     append = Append(log, batch(identity, sequence), first_sequence_zero=True)
-    commit = broker.transactions.admit(name, identity, append, implicitly=True)
+    commit = broker.transactions.commit_for(name, identity, append, implicitly=True)
     (result,) = await broker.publish([commit])
     assert isinstance(result, Committed), result
     broker.transactions.confirm(name, commit)
@@ -54,7 +54,9 @@ async def ends(broker: Broker, log: int) -> tuple[int, int]:
 async def test_a_batch_that_is_still_on_its_way_is_aborted_too(broker: Broker) -> None:
     topic = await broker.topics.ensure(NewTopic("t", 2))
     old = await broker.transactions.begin("tx", LONG_MS, None)
-    commits = [broker.transactions.admit("tx", old, Append(log, batch(old)), implicitly=True) for log in topic.logs]
+    commits = [
+        broker.transactions.commit_for("tx", old, Append(log, batch(old)), implicitly=True) for log in topic.logs
+    ]
     published = broker.publish(commits)
     assert not published.done
     new = await broker.transactions.begin("tx", LONG_MS, None)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstem.coordination.catalog.catalog import Catalog, Change, NewTopic, check_topic_name
+from mainstem.coordination.catalog.catalog import Catalog, NewTopic, check_topic_name
+from mainstem.coordination.decision import Decision
 from mainstem.coordination.errors import (
     InvalidPartitionCount,
     InvalidTopicConfig,
@@ -27,7 +28,7 @@ class Ledger:
         self.catalog = Catalog()
         self.state: dict[bytes, bytes] = {}
 
-    def commit(self, change: Change) -> None:
+    def commit(self, change: Decision) -> None:
         for mutation in change.state:
             self.catalog.replay(mutation.key, mutation.value)
             if mutation.value is None:
@@ -35,7 +36,7 @@ class Ledger:
             else:
                 self.state[mutation.key] = mutation.value
 
-    def create(self, *wishes: NewTopic) -> Change:
+    def create(self, *wishes: NewTopic) -> Decision:
         change = self.catalog.decide_create(wishes, uuid.uuid4)
         self.commit(change)
         return change
@@ -151,7 +152,7 @@ def test_a_recovered_catalog_is_the_same(steps: list[tuple[str, str, int]]) -> N
     assert len(used) == len(set(used))
 
 
-def changes(ledger: Ledger, steps: list[tuple[str, str, int]]) -> Iterator[Change]:
+def changes(ledger: Ledger, steps: list[tuple[str, str, int]]) -> Iterator[Decision]:
     catalog = ledger.catalog
     for verb, name, number in steps:
         try:

@@ -9,10 +9,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from mainstem.coordination.errors import NotLeased
 from mainstem.coordination.offset_pages import PAGE_OFFSETS, PagedOffsets
-from mainstem.coordination.subscriptions.leased_cursor import LeasedCursor, Limits, Ruling, Verdict, replay_cursors
+from mainstem.coordination.subscriptions.leased_cursor import (
+    LeasedCursor,
+    LeaseLimits,
+    LeaseVerdict,
+    Ruling,
+    replay_cursors,
+)
 from mainstem.storage.contract import Mutation
 
-LIMITS = Limits(lease_ms=100, deliveries_max=3, leases_max=12)
+LIMITS = LeaseLimits(lease_ms=100, deliveries_max=3, leases_max=12)
 LOG, NAME = 7, "s"
 SPAN = 24
 """Offsets in play: on both sides of a page's end."""
@@ -72,9 +78,9 @@ class SubscriptionMachine(RuleBasedStateMachine):
         owner=st.sampled_from("ab"),
         first=st.integers(0, SPAN),
         size=st.integers(1, 5),
-        verdict=st.sampled_from(Verdict),
+        verdict=st.sampled_from(LeaseVerdict),
     )
-    def settle(self, owner: str, first: int, size: int, verdict: Verdict) -> None:
+    def settle(self, owner: str, first: int, size: int, verdict: LeaseVerdict) -> None:
         first += self.start
         floor = self.cursor.floor
         meant = range(max(first, floor), max(first + size, floor))
@@ -85,9 +91,9 @@ class SubscriptionMachine(RuleBasedStateMachine):
             return
         self.cursor.rule(owner, ruling, LIMITS, self.now_ms)
         for offset in meant:
-            if verdict is Verdict.RENEW:
+            if verdict is LeaseVerdict.RENEW:
                 self.leases[offset] = (owner, self.now_ms + LIMITS.lease_ms)
-            elif verdict is Verdict.RELEASE:
+            elif verdict is LeaseVerdict.RELEASE:
                 self._give_back(offset)
             else:
                 del self.leases[offset]
@@ -160,17 +166,17 @@ TestSubscription.settings = settings(max_examples=60, stateful_step_count=30, de
 
 def test_what_is_stored_does_not_grow_with_the_backlog() -> None:
     cursor = LeasedCursor(LOG, 0)
-    wide = Limits(leases_max=1 << 20)
+    wide = LeaseLimits(leases_max=1 << 20)
     stored: dict[bytes, Any] = {}
     cursor.lease("a", 0, 0, 1, wide, 0)
     for first in range(1, 200_000, 50_000):
         last = first + 49_999
         cursor.lease("b", first, last, 1 << 20, wide, 0)
-        cursor.rule("b", [Ruling(first, last, Verdict.ACCEPT)], wide, 0)
+        cursor.rule("b", [Ruling(first, last, LeaseVerdict.ACCEPT)], wide, 0)
         stored |= {mutation.key: mutation.value for mutation in cursor.take_changes(NAME)}
     assert cursor.floor == 0
     assert sum(len(value) for value in stored.values()) < 400
-    cursor.rule("a", [Ruling(0, 0, Verdict.ACCEPT)], wide, 0)
+    cursor.rule("a", [Ruling(0, 0, LeaseVerdict.ACCEPT)], wide, 0)
     assert cursor.floor == 200_001
     left = {mutation.key: mutation.value for mutation in cursor.take_changes(NAME)}
     assert {key for key, value in (stored | left).items() if value is not None} == {b"log/" + LOG.to_bytes(8, "big")}
@@ -192,7 +198,7 @@ def test_failures_are_counted_apart() -> None:
     cursor = LeasedCursor(LOG, 0)
     for _ in range(2):
         cursor.lease("a", 0, 1, 2, LIMITS, 0)
-        cursor.rule("a", [Ruling(0, 0, Verdict.RELEASE)], LIMITS, 0)
+        cursor.rule("a", [Ruling(0, 0, LeaseVerdict.RELEASE)], LIMITS, 0)
         cursor.pass_time(LIMITS, LIMITS.lease_ms)
     assert (cursor.counts[0], cursor.counts[1]) == ((2, 0), (2, 2))
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstem.model.staging import DUE_HEADER
+from mainstem.model.header_names import DUE_HEADER
 from mainstem.pipelines.codec.partitioner import partitions_by_key
 from mainstem.pipelines.errors import PipelineError, SchemaMismatch
 from mainstem.pipelines.sink import staged_rows

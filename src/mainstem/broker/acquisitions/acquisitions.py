@@ -13,9 +13,9 @@ import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from mainstem.broker.acquisitions.holds import Holds, Wish
+from mainstem.broker.acquisitions.holds import AcquisitionRequest, Holds
 from mainstem.broker.acquisitions.queue_holds import QueueHolds
-from mainstem.broker.acquisitions.settlement import Ending, Settlement
+from mainstem.broker.acquisitions.settlement import EndedAcquisition, Settlement
 from mainstem.broker.acquisitions.topic_holds import TopicHolds
 from mainstem.broker.catalog.topics import Topics
 from mainstem.broker.clock import Clock, Timer
@@ -29,10 +29,10 @@ from mainstem.coordination.acquisitions.acquisition import (
     Acquisition,
     Condition,
     Reading,
+    RecordVerdict,
     Ruled,
     Source,
     Stretches,
-    Verdict,
     judge,
 )
 from mainstem.coordination.acquisitions.acquisitions import RECORDS_MAX, SCOPE, AcquisitionTable
@@ -120,7 +120,9 @@ class Acquisitions:
         self._table.check_room()
         holds = self._holds(wish.source)
         records_max = min(wish.records_max, RECORDS_MAX)
-        stretches = await holds.take(wish.source, Wish(records_max, wish.until, wish.topics, wish.starting))
+        stretches = await holds.take(
+            wish.source, AcquisitionRequest(records_max, wish.until, wish.topics, wish.starting)
+        )
         if not stretches:
             return None
         name = uuid.uuid4().hex
@@ -224,13 +226,17 @@ class Acquisitions:
                     await self._change(self._table.decide_forget(one))
 
     async def _ending(
-        self, one: Acquisition, condition: Condition | None, otherwise: Verdict, said: Iterable[Ruled] | None = None
-    ) -> Ending:
+        self,
+        one: Acquisition,
+        condition: Condition | None,
+        otherwise: RecordVerdict,
+        said: Iterable[Ruled] | None = None,
+    ) -> EndedAcquisition:
         verdicts = one.verdicts if said is None else said
         judged = judge(one, verdicts if otherwise is ACCEPT else (), otherwise)
-        return Ending(one, condition, await self._holds(one.source).judge(one, judged, self._now_ms()))
+        return EndedAcquisition(one, condition, await self._holds(one.source).judge(one, judged, self._now_ms()))
 
-    async def _end(self, some: Iterable[Acquisition], condition: Condition | None, otherwise: Verdict) -> None:
+    async def _end(self, some: Iterable[Acquisition], condition: Condition | None, otherwise: RecordVerdict) -> None:
         endings = [await self._ending(one, condition, otherwise) for one in some]
         outcome = await Settlement(self._outbox, self._table, endings, self._now_ms()).commit(Commit())
         if isinstance(outcome, MainstemError):

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from mainstem.broker.queues import Put
-from mainstem.coordination.acquisitions.acquisition import Acquisition, Source, Stretch, Stretches, Verdict
+from mainstem.coordination.acquisitions.acquisition import Acquisition, RecordVerdict, Source, Stretch, Stretches
 from mainstem.coordination.subscriptions.cursor import NEVER, Counts, Cursor
 from mainstem.storage.contract import Append, Mutation
 
 
-class Wish(NamedTuple):
+class AcquisitionRequest(NamedTuple):
     """How much is wanted."""
 
     records_max: int
@@ -51,7 +51,7 @@ class Part(Protocol):
 class Holds(Protocol):
     """Where records are held."""
 
-    async def take(self, source: Source, wish: Wish) -> Stretches:
+    async def take(self, source: Source, wish: AcquisitionRequest) -> Stretches:
         """Give out what is free. Raises kinds of MainstemError."""
 
     async def ends(self, source: Source, topics: Sequence[str]) -> Mapping[int, int]:
@@ -63,7 +63,7 @@ class Holds(Protocol):
     def hold_again(self, one: Acquisition) -> None:
         """It holds this still, after a restart."""
 
-    async def judge(self, one: Acquisition, judged: Iterable[tuple[int, Stretch, Verdict]], now_ms: int) -> Part:
+    async def judge(self, one: Acquisition, judged: Iterable[tuple[int, Stretch, RecordVerdict]], now_ms: int) -> Part:
         """What becomes of each record. Raises kinds of MainstemError."""
 
 

@@ -11,13 +11,13 @@ from asyncio import Future
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mainstem.broker.acquisitions.holds import Tried, Wish, add
+from mainstem.broker.acquisitions.holds import AcquisitionRequest, Tried, add
 from mainstem.broker.acquisitions.queue_part import QueuePart, read_again
 from mainstem.broker.dead_letters.browsing import take
 from mainstem.broker.queues import Message, Queue, Queues
 from mainstem.broker.queues.reading import messages_or_work
 from mainstem.broker.queues.settling.dead_lettering import Reason
-from mainstem.coordination.acquisitions.acquisition import Acquisition, Source, Stretch, Stretches, Verdict
+from mainstem.coordination.acquisitions.acquisition import Acquisition, RecordVerdict, Source, Stretch, Stretches
 from mainstem.coordination.acquisitions.acquisitions import STRETCHES_MAX
 from mainstem.coordination.errors import QueueBusy, QueueLocked, UnknownQueue, UnsuitableSource
 from mainstem.coordination.subscriptions.cursor import NEVER
@@ -61,7 +61,7 @@ class QueueHolds:
             raise QueueBusy(f"a consumer has queue {queue.name} to itself")
         return queue
 
-    async def take(self, source: Source, wish: Wish) -> Stretches:
+    async def take(self, source: Source, wish: AcquisitionRequest) -> Stretches:
         """The first messages that wait."""
         queue = self._suitable(source)
         messages: list[Message] = []
@@ -79,7 +79,7 @@ class QueueHolds:
                 break
         return self._hold(messages)
 
-    def _wanted(self, messages: list[Message], wish: Wish) -> list[Message]:
+    def _wanted(self, messages: list[Message], wish: AcquisitionRequest) -> list[Message]:
         if wish.until is None:
             return messages
         later = [message for message in messages if message.offset >= wish.until.get(message.lane.log, 0)]
@@ -133,7 +133,9 @@ class QueueHolds:
                 if lane is not None and lane.queue is queue:
                     lane.hold(first, last)
 
-    async def judge(self, one: Acquisition, judged: Iterable[tuple[int, Stretch, Verdict]], now_ms: int) -> QueuePart:
+    async def judge(
+        self, one: Acquisition, judged: Iterable[tuple[int, Stretch, RecordVerdict]], now_ms: int
+    ) -> QueuePart:
         """By the rules of the queue: its limit of deliveries, its retry policy, where its dead letters go."""
         part = QueuePart(self._queues, now_ms)
         dying: dict[int, dict[int, tuple[Reason, str]]] = {}
@@ -200,7 +202,7 @@ def _put_back(messages: Iterable[Message]) -> None:
         lane.queue.wake()
 
 
-def _delay(lane: QueueLane, offset: int, verdict: Verdict) -> int | None:
+def _delay(lane: QueueLane, offset: int, verdict: RecordVerdict) -> int | None:
     """How long a message rests before it is given out again; None: it was once too often."""
     rules = lane.queue.rules
     failures = lane.cursor.counts.get(offset, NEVER).failures + verdict.failed

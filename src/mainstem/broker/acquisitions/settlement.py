@@ -13,12 +13,12 @@ from mainstem.broker.acquisitions.holds import Part
 from mainstem.broker.queues import Outbox
 from mainstem.coordination.acquisitions.acquisition import Acquisition, Condition
 from mainstem.coordination.acquisitions.acquisitions import AcquisitionTable
-from mainstem.coordination.commit_addition import Share
+from mainstem.coordination.commit_addition import SealedAddition
 from mainstem.model.errors import MainstemError
 from mainstem.storage.contract import Commit, CommitResult, Committed, Mutation
 
 
-class Ending(NamedTuple):
+class EndedAcquisition(NamedTuple):
     """One acquisition, what it comes to, and what becomes of its records."""
 
     one: Acquisition
@@ -30,7 +30,9 @@ class Ending(NamedTuple):
 class Settlement:
     """Ends acquisitions with a commit of somebody else's, or with one of its own."""
 
-    def __init__(self, outbox: Outbox, table: AcquisitionTable, endings: Sequence[Ending], now_ms: int) -> None:
+    def __init__(
+        self, outbox: Outbox, table: AcquisitionTable, endings: Sequence[EndedAcquisition], now_ms: int
+    ) -> None:
         self._outbox = outbox
         self._table = table
         self._endings = endings
@@ -41,7 +43,7 @@ class Settlement:
         attempt = _Attempt(self._table, self._endings, self._state(), beside)
         puts = [put for ending in self._endings for put in ending.part.letters()]
         try:
-            await self._outbox.commit_transaction(puts, settle=attempt.apply, extra=attempt)
+            await self._outbox.commit_transaction(puts, settle=attempt.apply, addition=attempt)
         except MainstemError as error:
             return error
         return Committed(attempt.bases)
@@ -63,7 +65,7 @@ class _Attempt:
     """What is added to the outbox's commit."""
 
     def __init__(
-        self, table: AcquisitionTable, endings: Sequence[Ending], state: Sequence[Mutation], beside: Commit
+        self, table: AcquisitionTable, endings: Sequence[EndedAcquisition], state: Sequence[Mutation], beside: Commit
     ) -> None:
         self._table = table
         self._endings = endings
@@ -76,12 +78,12 @@ class _Attempt:
         for ending in self._endings:
             ending.part.apply()
 
-    def seal(self) -> Share:
+    def seal(self) -> SealedAddition:
         """The commit of others, then ours."""
         appends = [append for ending in self._endings for append in ending.part.appends()]
         state = [mutation for ending in self._endings for mutation in ending.part.state()]
         beside = self._beside
-        return Share([*beside.appends, *appends], [*beside.state, *state, *self._state], beside.changes)
+        return SealedAddition([*beside.appends, *appends], [*beside.state, *state, *self._state], beside.changes)
 
     def resolved(self, outcome: Sequence[int] | MainstemError) -> None:
         """Before anybody else hears of it."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from mainstem.broker.acquisitions.holds import SettledStretches, Tried, Wish, add
+from mainstem.broker.acquisitions.holds import AcquisitionRequest, SettledStretches, Tried, add
 from mainstem.broker.catalog.topics import Topics
 from mainstem.broker.dead_letters.dead_letters import MESSAGES, Condemned, DeadLetters
 from mainstem.broker.groups.share_groups import ShareGroups
 from mainstem.broker.queues import Put
 from mainstem.broker.subscriptions.changes_underway import Underway
-from mainstem.coordination.acquisitions.acquisition import Acquisition, Source, Stretch, Stretches, Verdict
+from mainstem.coordination.acquisitions.acquisition import Acquisition, RecordVerdict, Source, Stretch, Stretches
 from mainstem.coordination.acquisitions.acquisitions import STRETCHES_MAX
 from mainstem.coordination.errors import UnknownGroup, UnknownTopic, UnsuitableSource
 from mainstem.coordination.subscriptions.cursor import NEVER
@@ -45,7 +45,7 @@ class TopicHolds:
                 f"{name} is a consumer group, which has its own offsets: choose another name"
             ) from None
 
-    async def take(self, source: Source, wish: Wish) -> Stretches:
+    async def take(self, source: Source, wish: AcquisitionRequest) -> Stretches:
         """Each partition has its share of what is wanted; what one does not have, others may give."""
         logs = self._logs(wish.topics)
         self._check_group(source.name)
@@ -68,7 +68,9 @@ class TopicHolds:
             raise
         return {log: sorted(held) for log, held in taken.items()}
 
-    async def _take(self, source: Source, log: int, records: int, wish: Wish, taken: dict[int, list[Stretch]]) -> int:
+    async def _take(
+        self, source: Source, log: int, records: int, wish: AcquisitionRequest, taken: dict[int, list[Stretch]]
+    ) -> int:
         until = None if wish.until is None else wish.until.get(log, 0)
         given = [Stretch(*one) for one in await self._subscriptions.hold(source.name, log, records, until)]
         room = STRETCHES_MAX - _count(taken)
@@ -99,7 +101,9 @@ class TopicHolds:
             if log in cursors:
                 cursors[log].hold_again(first, last)
 
-    async def judge(self, one: Acquisition, judged: Iterable[tuple[int, Stretch, Verdict]], now_ms: int) -> TopicPart:
+    async def judge(
+        self, one: Acquisition, judged: Iterable[tuple[int, Stretch, RecordVerdict]], now_ms: int
+    ) -> TopicPart:
         """By the group's limit of deliveries; dead letters go where the group's settings say."""
         name = one.source.name
         limit = self._groups.configs.rules(name).limits.deliveries_max

@@ -15,13 +15,13 @@ from mainstem.coordination.catalog.catalog import (
     DEFAULT_NAMESPACE,
     SCOPE,
     Catalog,
-    Change,
     Effect,
     NewTopic,
     Topic,
     check_topic_name,
 )
 from mainstem.coordination.catalog.topic_config import OPTIONS, TopicOption, check_topic_option
+from mainstem.coordination.decision import Decision
 from mainstem.coordination.errors import TopicError, TopicExists, UnknownTopic
 from mainstem.model.errors import MainstemError
 from mainstem.storage.contract import Engine, Mutation
@@ -212,7 +212,7 @@ class Topics:
 
         return apply
 
-    async def _commit(self, change: Change, more: Sequence[Mutation] = ()) -> None:
+    async def _commit(self, change: Decision, more: Sequence[Mutation] = ()) -> None:
         apply = self.prepare(change.state)
         await self._engine.alter(change.logs, [*change.state, *more])
         apply()

@@ -15,6 +15,7 @@ from mainstem.broker.queues import Message, Origin, Put, Queue, Queues, decode_h
 from mainstem.coordination.errors import QueueBusy
 from mainstem.coordination.subscriptions.selector import compile_expression
 from mainstem.model.errors import OffsetOutOfRange
+from mainstem.model.header_names import ORIGIN_HEADER, REDRIVEN_HEADER
 from mainstem.storage.contract import Engine, ReadHint, ReadResult
 from mainstem.wire.errors import DecompressedTooLarge
 from mainstem.wire.messages.compressed_batches import decode_compressed
@@ -32,12 +33,9 @@ SCAN_MESSAGES_MAX = 20_000
 """Looked at for one page."""
 HELD_MAX = 10_000
 """Messages taken and given back while one is looked for."""
-REDRIVEN_HEADER = "mainstem-redriven"
-"""How often a dead letter was sent back, in decimal digits."""
-ORIGIN_HEADER = "mainstem-origin"
 
 
-class Found(NamedTuple):
+class FoundMessage(NamedTuple):
     """A message of a queue."""
 
     message: Message
@@ -55,7 +53,7 @@ class Where(NamedTuple):
 class FoundPage(NamedTuple):
     """Some messages, and where to go on."""
 
-    found: list[Found]
+    found: list[FoundMessage]
     after: Where | None
 
 
@@ -71,7 +69,7 @@ class Letters:
     ) -> FoundPage:
         """Messages that are not settled, in the order of their lanes and offsets, behind a place."""
         queue.open()
-        found: list[Found] = []
+        found: list[FoundMessage] = []
         looked_at = 0
         for lane in queue.lanes[after.lane :]:
             position = max(lane.cursor.floor, after.offset + 1 if lane.number == after.lane else 0)
@@ -90,7 +88,7 @@ class Letters:
                     looked_at += 1
                     if wanted(message):
                         is_out = message.offset in lane.unsettled or message.offset in lane.held
-                        found.append(Found(message, is_out))
+                        found.append(FoundMessage(message, is_out))
                         if len(found) == limit:
                             return FoundPage(found, Where(lane.number, message.offset))
                 position = max(position + 1, next_offset)

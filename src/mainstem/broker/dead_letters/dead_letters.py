@@ -14,9 +14,10 @@ from mainstem.broker.catalog.topics import NewTopic, Topic, Topics
 from mainstem.broker.clock import Clock
 from mainstem.broker.heavy_work import HeavyWork
 from mainstem.coordination.groups.group_config import ShareRules
-from mainstem.coordination.queues.deaths import ORIGIN_HEADER, Origin, Reason, encode_facts
+from mainstem.coordination.queues.deaths import Origin, Reason, encode_facts
 from mainstem.coordination.subscriptions.leased_cursor import Counts, LeasedCursor, Spent
 from mainstem.model.errors import MainstemError
+from mainstem.model.header_names import ORIGIN_HEADER
 from mainstem.storage.contract import Append, Engine
 from mainstem.wire.errors import DecompressedTooLarge
 from mainstem.wire.record_batch import Record, batches_in, decode_records, encode_batch, read_header

@@ -13,7 +13,6 @@ import logging
 from mainstem.broker.clock import Clock
 from mainstem.broker.dead_letters.browsing import (
     HELD_MAX,
-    REDRIVEN_HEADER,
     letter_filter,
     origin_of,
     redriven_count,
@@ -24,13 +23,14 @@ from mainstem.broker.queues.settling.dead_lettering import priority_of
 from mainstem.coordination.queues.redrive import (
     SCOPE,
     RedriveEntry,
+    RedriveState,
     RedriveWish,
-    State,
     decode_number,
     decode_redrive,
     put_redrive,
 )
 from mainstem.model.errors import EngineClosed, MainstemError
+from mainstem.model.header_names import REDRIVEN_HEADER
 from mainstem.storage.contract import Engine, Mutation
 
 __all__ = ["Redrive", "RedriveWish", "Redrives"]
@@ -50,7 +50,7 @@ class Redrive:
         self.queue_name = queue_name
         self.wish = wish
         self.wanted = letter_filter(wish.reason, wish.origin, wish.where)
-        self.state: State = "running"
+        self.state: RedriveState = "running"
         self.error = ""
         self.moved = 0
         self.left = 0

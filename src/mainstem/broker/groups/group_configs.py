@@ -19,7 +19,7 @@ from mainstem.coordination.groups.group_config import (
 )
 from mainstem.coordination.groups.heartbeats import BeatRules
 from mainstem.coordination.groups.streams.heartbeats import StreamsRules
-from mainstem.coordination.subscriptions.leased_cursor import Limits
+from mainstem.coordination.subscriptions.leased_cursor import LeaseLimits
 from mainstem.storage.contract import Engine, Mutation
 
 __all__ = ["GROUP_OPTIONS", "BeatRules", "GroupConfigs", "GroupOption"]
@@ -38,10 +38,10 @@ class GroupConfigs:
         self._consumer = BeatRules(members_max=10_000)
         self._share = BeatRules(members_max=200)
         self._streams = StreamsRules()
-        self._limits = Limits()
+        self._limits = LeaseLimits()
         self._default_rules = ShareRules()
 
-    def govern(self, consumer: BeatRules, share: BeatRules, limits: Limits, streams: StreamsRules) -> None:
+    def govern(self, consumer: BeatRules, share: BeatRules, limits: LeaseLimits, streams: StreamsRules) -> None:
         """Set the rules of groups for which nothing else was set."""
         self._consumer, self._share, self._limits, self._streams = consumer, share, limits, streams
         self._default_rules = read_rules({}, limits)

@@ -3,7 +3,7 @@
 from mainstem.broker.queues.delivery.consumers import Consumer
 from mainstem.broker.queues.delivery.streams import StreamStart
 from mainstem.broker.queues.limits import QueueLimits
-from mainstem.broker.queues.publishing.outbox import Outbox, Put
+from mainstem.broker.queues.publishing.outbox import TRANSACTION_BYTES_MAX, Outbox, Put
 from mainstem.broker.queues.publishing.outcome import HOLD, REFUSED, TAKEN
 from mainstem.broker.queues.queue import Queue
 from mainstem.broker.queues.queues import Queues
@@ -26,6 +26,7 @@ __all__ = [
     "HOLD",
     "REFUSED",
     "TAKEN",
+    "TRANSACTION_BYTES_MAX",
     "Consumer",
     "DeadLetterTarget",
     "Death",

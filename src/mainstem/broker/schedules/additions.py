@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from mainstem.coordination.commit_addition import Share
+from mainstem.coordination.commit_addition import SealedAddition
 from mainstem.coordination.schedules.schedule import Bucket
 from mainstem.coordination.schedules.scheduled_record import due_of, stored_record
 from mainstem.model.errors import MainstemError
@@ -47,7 +47,7 @@ class Additions:
         """Records of a bucket, marked gone already, that are gone when this is committed."""
         self._left.setdefault(bucket, []).extend(offsets)
 
-    def seal(self) -> Share:
+    def seal(self) -> SealedAddition:
         """What is to be committed."""
         self._on_sealed()
         self._order = list(self._by_bucket)
@@ -55,7 +55,7 @@ class Additions:
         state: list[Mutation] = []
         for bucket in self._left:
             state += bucket.take_changes()
-        return Share(appends, state)
+        return SealedAddition(appends, state)
 
     def resolved(self, outcome: Sequence[int] | MainstemError) -> None:
         """It happened, or not."""

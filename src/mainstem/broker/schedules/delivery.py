@@ -11,7 +11,7 @@ from mainstem.broker.clock import Clock
 from mainstem.broker.queues.publishing.outbox import Put
 from mainstem.coordination.catalog.catalog import Topic
 from mainstem.coordination.catalog.partitioning import partition_of
-from mainstem.coordination.commit_addition import Extra, Share
+from mainstem.coordination.commit_addition import CommitAddition, SealedAddition
 from mainstem.coordination.routes.errors import UnknownExchange
 from mainstem.coordination.schedules.scheduled_record import Letter
 from mainstem.model.errors import MainstemError, StorageFull
@@ -29,14 +29,14 @@ _NO_LANE: Any = None
 
 
 Again: TypeAlias = Callable[[Letter, int], object]
-"""Takes a record that is due at another time, as part of the extra."""
+"""Takes a record that is due at another time, as part of the addition."""
 
 
 class Delivery(Protocol):
     """Publishes, as far as there is somewhere to."""
 
-    async def deliver(self, letters: Sequence[Letter], extra: Extra, again: Again) -> None:
-        """All of them and the extra in one commit, or nothing: then it raises why.
+    async def deliver(self, letters: Sequence[Letter], addition: CommitAddition, again: Again) -> None:
+        """All of them and the addition in one commit, or nothing: then it raises why.
 
         What has no target any more is left out; what is to wait once more is put in `again`.
         """
@@ -48,14 +48,14 @@ class Outbox(Protocol):
     is_full: bool
     """Whether the disk is, so that nothing is taken."""
 
-    def add(self, extra: Extra) -> None:
+    def add(self, addition: CommitAddition) -> None:
         """Commit this with what is published in this turn."""
 
     def grow(self, size: int) -> None:
-        """An extra that was added has become larger."""
+        """An addition has become larger."""
 
     async def commit_transaction(
-        self, puts: Sequence[Put], settle: Callable[[], None] = ..., extra: Extra | None = None
+        self, puts: Sequence[Put], settle: Callable[[], None] = ..., addition: CommitAddition | None = None
     ) -> list[int]:
         """All of it in one commit."""
 
@@ -63,19 +63,19 @@ class Outbox(Protocol):
 class Sharing:
     """An Extra: another one, and batches for the logs of topics."""
 
-    def __init__(self, extra: Extra, batches: Sequence[Append]) -> None:
-        self._extra = extra
+    def __init__(self, addition: CommitAddition, batches: Sequence[Append]) -> None:
+        self._addition = addition
         self._batches = batches
 
-    def seal(self) -> Share:
+    def seal(self) -> SealedAddition:
         """Both."""
-        share = self._extra.seal()
-        return Share([*share.appends, *self._batches], share.state)
+        sealed = self._addition.seal()
+        return SealedAddition([*sealed.appends, *self._batches], sealed.state)
 
     def resolved(self, outcome: Sequence[int] | MainstemError) -> None:
         """Tell the other one what is its own."""
         own = outcome[: len(outcome) - len(self._batches)] if isinstance(outcome, Sequence) else outcome
-        self._extra.resolved(own)
+        self._addition.resolved(own)
 
 
 class _Arriving(NamedTuple):
@@ -124,7 +124,7 @@ class BrokerDelivery:
         self._turn = 0
         self.unroutable_total = 0
 
-    async def deliver(self, letters: Sequence[Letter], extra: Extra, again: Again) -> None:
+    async def deliver(self, letters: Sequence[Letter], addition: CommitAddition, again: Again) -> None:
         """Publish in one commit. Raises its refusal."""
         puts: list[Put] = []
         by_log: dict[int, _Arriving] = {}
@@ -140,12 +140,12 @@ class BrokerDelivery:
                 self.unroutable_total += 1
         if self._outbox.is_full:
             refusal = StorageFull("the disk is full")
-            extra.seal()
-            extra.resolved(refusal)
+            addition.seal()
+            addition.resolved(refusal)
             raise refusal
         if by_log:
-            extra = Sharing(extra, self._batches(by_log))
-        await self._outbox.commit_transaction(puts, extra=extra)
+            addition = Sharing(addition, self._batches(by_log))
+        await self._outbox.commit_transaction(puts, addition=addition)
 
     def _queues(self, letter: Letter, again: Again) -> list[Queue]:
         target = letter.target

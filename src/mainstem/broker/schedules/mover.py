@@ -16,7 +16,7 @@ from mainstem.broker.clock import Clock, Timer
 from mainstem.broker.schedules.additions import Added, Additions
 from mainstem.broker.schedules.delivery import Delivery
 from mainstem.broker.schedules.reading import records_in
-from mainstem.broker.schedules.window import Waiting, Window
+from mainstem.broker.schedules.window import DueWindow, Waiting
 from mainstem.coordination.schedules.errors import DueTimeTooFar
 from mainstem.coordination.schedules.schedule import Bucket, ScheduleBook, Span, span_for
 from mainstem.coordination.schedules.scheduled_record import Letter, decode_letter, encode_letter, make_id
@@ -58,7 +58,7 @@ class Mover:
         book: ScheduleBook,
         delivery: Delivery,
         random: Callable[[int], bytes],
-        window: Window,
+        window: DueWindow,
     ) -> None:
         self._engine = engine
         self._clock = clock

@@ -10,7 +10,7 @@ import msgspec
 
 from mainstem.broker.clock import Clock, Timer
 from mainstem.broker.schedules.delivery import Delivery
-from mainstem.coordination.commit_addition import Share
+from mainstem.coordination.commit_addition import SealedAddition
 from mainstem.coordination.schedules.cron import Cron
 from mainstem.coordination.schedules.errors import InvalidRecurrence, NotScheduled
 from mainstem.coordination.schedules.recurrence import (
@@ -39,9 +39,9 @@ class _Firing:
     def __init__(self, state: Sequence[Mutation]) -> None:
         self._state = state
 
-    def seal(self) -> Share:
+    def seal(self) -> SealedAddition:
         """No records of its own."""
-        return Share((), self._state)
+        return SealedAddition((), self._state)
 
     def resolved(self, outcome: Sequence[int] | MainstemError) -> None:
         """Told by the delivery as well."""

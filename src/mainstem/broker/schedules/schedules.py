@@ -9,8 +9,8 @@ from mainstem.broker.clock import Clock
 from mainstem.broker.schedules.additions import Additions
 from mainstem.broker.schedules.delivery import Delivery, Outbox
 from mainstem.broker.schedules.mover import Mover
-from mainstem.broker.schedules.search import Page, Pending, Place, ScheduleSearch, Search
-from mainstem.broker.schedules.window import Window
+from mainstem.broker.schedules.search import Pending, SchedulePage, ScheduleSearch, Search, SearchPosition
+from mainstem.broker.schedules.window import DueWindow
 from mainstem.coordination.schedules.errors import NotScheduled
 from mainstem.coordination.schedules.schedule import SCOPE, ScheduleBook
 from mainstem.coordination.schedules.scheduled_record import Letter, Target, due_of
@@ -28,14 +28,14 @@ class Schedules:
         outbox: Outbox,
         delivery: Delivery,
         random: Callable[[int], bytes] = os.urandom,
-        window: Window | None = None,
+        window: DueWindow | None = None,
     ) -> None:
         self._engine = engine
         self._clock = clock
         self._outbox = outbox
         self._delivery = delivery
         self._book = ScheduleBook()
-        self._mover = Mover(engine, clock, self._book, delivery, random, window or Window())
+        self._mover = Mover(engine, clock, self._book, delivery, random, window or DueWindow())
         self._search = ScheduleSearch(engine, self._book)
         self._turn: Additions | None = None
 
@@ -110,7 +110,7 @@ class Schedules:
             raise NotScheduled(f"no scheduled record {record_id.hex()}")
         return found
 
-    async def pending(self, search: Search, after: Place | None, limit: int) -> Page:
+    async def pending(self, search: Search, after: SearchPosition | None, limit: int) -> SchedulePage:
         """Some of those that match; roughly by due time, by arrival within a stretch of it."""
         return await self._search.page(search, after, limit)
 

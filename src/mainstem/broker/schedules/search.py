@@ -60,7 +60,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Place(NamedTuple):
+class SearchPosition(NamedTuple):
     """Where a page ended: buckets come in the order of their time, then the coarser one first."""
 
     start_ms: int = -1
@@ -73,7 +73,7 @@ class Place(NamedTuple):
         return f"{self.start_ms}.{self.level}.{self.log}.{self.offset}"
 
     @classmethod
-    def decode(cls, text: str) -> Place | None:
+    def decode(cls, text: str) -> SearchPosition | None:
         """From text; None when it is not one."""
         parts = text.split(".")
         if len(parts) != len(cls._fields) or not all(part.isdecimal() and len(part) < 20 for part in parts):
@@ -81,11 +81,11 @@ class Place(NamedTuple):
         return cls(*map(int, parts))
 
 
-class Page(NamedTuple):
+class SchedulePage(NamedTuple):
     """Some of what was found, and where to go on."""
 
     found: list[Pending]
-    after: Place | None
+    after: SearchPosition | None
 
 
 class ScheduleSearch:
@@ -110,11 +110,11 @@ class ScheduleSearch:
                     return Pending(record_id, due_ms, decode_letter(record.value), bucket, record.offset)
         return None
 
-    async def page(self, search: Search, after: Place | None, limit: int) -> Page:
+    async def page(self, search: Search, after: SearchPosition | None, limit: int) -> SchedulePage:
         """Up to so many that match, behind a place."""
         found: list[Pending] = []
         looked_at = 0
-        at = after or Place()
+        at = after or SearchPosition()
         for bucket in self._buckets(search, at):
             place = _place(bucket, -1)
             position = at.offset + 1 if at[:3] == place[:3] else 0
@@ -133,13 +133,13 @@ class ScheduleSearch:
                     if search.matches(record.timestamp_ms, letter):
                         found.append(Pending(record.key, record.timestamp_ms, letter, bucket, record.offset))
                         if len(found) == limit:
-                            return Page(found, _place(bucket, record.offset))
+                            return SchedulePage(found, _place(bucket, record.offset))
                 position = max(position + 1, result.next_offset)
                 if looked_at >= SCAN_RECORDS_MAX:
-                    return Page(found, _place(bucket, position - 1))
-        return Page(found, None)
+                    return SchedulePage(found, _place(bucket, position - 1))
+        return SchedulePage(found, None)
 
-    def _buckets(self, search: Search, after: Place) -> Iterator[Bucket]:
+    def _buckets(self, search: Search, after: SearchPosition) -> Iterator[Bucket]:
         spans = sorted(self._book.buckets, key=lambda span: (span.start_ms, -span.level))
         for span in spans:
             bucket = self._book.buckets.get(span)
@@ -156,5 +156,5 @@ def _order(span: Span) -> tuple[int, int]:
     return span.start_ms, -span.level
 
 
-def _place(bucket: Bucket, offset: int) -> Place:
-    return Place(bucket.span.start_ms, bucket.span.level, bucket.log, offset)
+def _place(bucket: Bucket, offset: int) -> SearchPosition:
+    return SearchPosition(bucket.span.start_ms, bucket.span.level, bucket.log, offset)

@@ -23,7 +23,7 @@ class Waiting(NamedTuple):
     bucket: Bucket
 
 
-class Window:
+class DueWindow:
     """Records by due time."""
 
     def __init__(self, bytes_max: int = WINDOW_BYTES_MAX) -> None:

@@ -101,7 +101,7 @@ class Staged(NamedTuple):
         return count
 
 
-class Ending(NamedTuple):
+class StageRemoval(NamedTuple):
     """What is to be durable together with the batches: the number of the batch, and the end of the stages."""
 
     logs: Sequence[LogChange]
@@ -166,7 +166,7 @@ class Publication:
         self,
         sink: SinkKey,
         stages: Mapping[Stage, int],
-        ending: Ending,
+        ending: StageRemoval,
         stored_bytes: int,
         now_ms: int,
         commit_by: CommitBy | None = None,
@@ -181,7 +181,9 @@ class Publication:
         except UnknownLog:
             raise UnknownTopic("a topic that rows are meant for was deleted while they were published") from None
 
-    async def _at_once(self, stages: Mapping[Stage, int], ending: Ending, now_ms: int, commit_by: CommitBy) -> Copied:
+    async def _at_once(
+        self, stages: Mapping[Stage, int], ending: StageRemoval, now_ms: int, commit_by: CommitBy
+    ) -> Copied:
         appends: list[Append] = []
         later = LaterRecords(self._schedules, now_ms)
         records = size = 0
@@ -196,7 +198,7 @@ class Publication:
         return Copied(records, size)
 
     async def _in_parts(
-        self, sink: SinkKey, stages: Mapping[Stage, int], ending: Ending, now_ms: int, commit_by: CommitBy
+        self, sink: SinkKey, stages: Mapping[Stage, int], ending: StageRemoval, now_ms: int, commit_by: CommitBy
     ) -> Copied:
         name = transaction_name(sink)
         identity = await self._transactions.begin(name, TRANSACTION_MS_MAX, None)
@@ -240,7 +242,7 @@ class Publication:
         return Copied(records, size)
 
     def _copy_part(self, name: str, identity: Identity, appends: Sequence[Append]) -> Answer[list[CommitResult]]:
-        admitted = [self._transactions.admit(name, identity, append, implicitly=True) for append in appends]
+        admitted = [self._transactions.commit_for(name, identity, append, implicitly=True) for append in appends]
         part = Commit(appends, state=[mutation for commit in admitted for mutation in commit.state])
 
         def confirm(answer: Answer[list[CommitResult]]) -> None:

@@ -15,7 +15,8 @@ from mainstem.broker.schedules import DUE_MS_MAX, Letter, Schedules, Target
 from mainstem.broker.transactions.transactions import CommitBy
 from mainstem.coordination.errors import InvalidStagedBatch, TooMuchScheduled
 from mainstem.model.errors import MainstemError
-from mainstem.model.staging import DUE_BYTES, DUE_HEADER
+from mainstem.model.header_names import DUE_HEADER
+from mainstem.model.staging import DUE_BYTES
 from mainstem.storage.contract import Commit, CommitResult
 from mainstem.wire.record_batch import Record, decode_records, encode_headers
 

@@ -1,6 +1,6 @@
 """Stages: where the tasks of a query write what must not be seen before all of them have ended.
 
-A task's batches go to the hidden log of its stage (`admit`); one call publishes the stages of a batch together with
+A task's batches go to the hidden log of its stage (`add_batch`); one call publishes the stages of a batch together with
 its number (`publish`), or drops them (`abort`). Stages are nobody's topics: they are not listed, have no lag, do not age.
 What nobody publishes or drops expires.
 """
@@ -22,13 +22,14 @@ from mainstem.broker.clock import Clock, Timer
 from mainstem.broker.schedules import Schedules
 from mainstem.broker.staging.publication import (
     TRANSACTION_PREFIX,
-    Ending,
     Publication,
+    StageRemoval,
     encode_label,
 )
 from mainstem.broker.staging.schedule import check_later
 from mainstem.broker.transactions.transactions import CommitBy, Transactions
 from mainstem.coordination.catalog.topic_config import log_config
+from mainstem.coordination.decision import Decision
 from mainstem.coordination.errors import (
     IncompleteStage,
     InvalidStagedBatch,
@@ -39,7 +40,6 @@ from mainstem.coordination.errors import (
 )
 from mainstem.coordination.staging.stages import (
     SCOPE,
-    Change,
     Fate,
     SinkEntry,
     Stage,
@@ -61,7 +61,7 @@ from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Append, Commit, CommitResult, Edge, Engine, Mutation
 from mainstem.wire.record_batch import CONTROL, TRANSACTIONAL, decode_keys, read_header
 
-__all__ = ["PREFIX", "Admission", "Destination", "Published", "SinkKey", "StageKey", "StageRules", "Stages"]
+__all__ = ["PREFIX", "Destination", "Published", "SinkKey", "StageKey", "StageRules", "StagedBatch", "Stages"]
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class Destination(NamedTuple):
     """Its records each have their time, and come to the topic then."""
 
 
-class Admission(NamedTuple):
+class StagedBatch(NamedTuple):
     """A batch on its way into a stage. `settle` is told what the log said to its commit."""
 
     stage: Stage
@@ -184,9 +184,9 @@ class Stages:
             raise UnknownTopic(f"topic {topic_name}")
         return Destination(key, topic, is_later)
 
-    def admit(
+    def add_batch(
         self, destination: Destination, partition: int, batch: memoryview, *, is_keyed: bool = False
-    ) -> Admission:
+    ) -> StagedBatch:
         """Let a batch into a stage, which opens with its first one. Raises kinds of StageError and InvalidBatch.
 
         `is_keyed` says that every record was seen to have a key.
@@ -202,7 +202,7 @@ class Stages:
         now_ms = self._now_ms()
         position, size = header.base_offset, LABEL_POSITIONS + header.record_count
         stage = self._table.stages.get(key)
-        opening: Change | None = None
+        opening: Decision | None = None
         if stage is None:
             if position != 0:
                 self._table.get(key)  # raises
@@ -214,7 +214,7 @@ class Stages:
         if stage.is_damaged:
             raise IncompleteStage(f"a batch of task {key.task} was refused before this one")
         if position < stage.next and position + size <= stage.next:
-            return Admission(stage, Commit(), opens=False, size=0)
+            return StagedBatch(stage, Commit(), opens=False, size=0)
         if position != stage.next:
             raise StagePositionMissed(f"the stage ends at {stage.next}, and the batch begins at {position}")
         stage.next += size
@@ -222,25 +222,25 @@ class Stages:
         label = encode_label(topic, partition, now_ms, is_later=is_later, is_keyed=is_keyed)
         appends = (Append(stage.log, label), Append(stage.log, batch))
         if opening is None:
-            return Admission(stage, Commit(appends), opens=False, size=size)
+            return StagedBatch(stage, Commit(appends), opens=False, size=size)
         self._table.note(stage)
-        return Admission(stage, Commit(appends, state=opening.state, changes=opening.logs), opens=True, size=size)
+        return StagedBatch(stage, Commit(appends, state=opening.state, changes=opening.logs), opens=True, size=size)
 
-    def settle(self, admissions: Sequence[tuple[int, Admission]], answer: Answer[list[CommitResult]]) -> None:
-        """What became of admitted batches: each by its place in the answer."""
+    def note_results(self, batches: Sequence[tuple[int, StagedBatch]], answer: Answer[list[CommitResult]]) -> None:
+        """Learn what became of batches, each by its place in the answer."""
         if answer.error is not None:
             # Refused as a whole, and at once: nothing has come behind it, and the same may come again.
-            for _, admission in reversed(admissions):
-                admission.stage.next -= admission.size
-                if admission.opens:
-                    self._table.retract(admission.stage)
+            for _, staged in reversed(batches):
+                staged.stage.next -= staged.size
+                if staged.opens:
+                    self._table.retract(staged.stage)
             return
         results = answer.result()
-        for at, admission in admissions:
+        for at, staged in batches:
             if isinstance(results[at], MainstemError):
-                if admission.opens:
-                    self._table.retract(admission.stage)
-                admission.stage.is_damaged = True
+                if staged.opens:
+                    self._table.retract(staged.stage)
+                staged.stage.is_damaged = True
 
     # Ends
 
@@ -272,7 +272,7 @@ class Stages:
                 stored_bytes = await self._measure(stages)
                 gone = self._table.decide_drop(leaving)
                 published = self._table.decide_published(sink, batch, now_ms, lasting=lasting)
-                ending = Ending(gone.logs, [*gone.state, *published])
+                ending = StageRemoval(gone.logs, [*gone.state, *published])
                 async with self._settling(sink, batch, verdicts) as commit_by:
                     copied = await self._publication.publish(sink, stages, ending, stored_bytes, now_ms, commit_by)
                 self._replay(ending.state)

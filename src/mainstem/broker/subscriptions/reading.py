@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mainstem.coordination.subscriptions.leased_cursor import Leased, LeasedCursor, Limits
+from mainstem.coordination.subscriptions.leased_cursor import Leased, LeasedCursor, LeaseLimits
 from mainstem.storage.contract import Buffer, ReadResult
 from mainstem.wire.record_batch import BatchHeader, batches_in, read_header
 
 RECORDS_IN_STRETCH_MAX = 1 << 62
 
 
-class Wish(NamedTuple):
+class ReadRequest(NamedTuple):
     """How much somebody wants of one log."""
 
     owner: str
@@ -39,7 +39,13 @@ class Taken(NamedTuple):
 
 
 def lease_from(
-    cursor: LeasedCursor, result: ReadResult, offset: int, wish: Wish, limits: Limits, committed_only: bool, now_ms: int
+    cursor: LeasedCursor,
+    result: ReadResult,
+    offset: int,
+    wish: ReadRequest,
+    limits: LeaseLimits,
+    committed_only: bool,
+    now_ms: int,
 ) -> Taken:
     """Lease what is free in what was read from an offset on."""
     taken = Taken([], [])

@@ -10,22 +10,22 @@ from mainstem.broker.alarm import Alarm
 from mainstem.broker.clock import Clock
 from mainstem.broker.dead_letters.dead_letters import DeadLetters, Rules
 from mainstem.broker.subscriptions.changes_underway import Underway
-from mainstem.broker.subscriptions.reading import Available, Taken, Wish, hold_from, lease_from, measure
+from mainstem.broker.subscriptions.reading import Available, ReadRequest, Taken, hold_from, lease_from, measure
 from mainstem.broker.subscriptions.wait import Wait
 from mainstem.coordination.errors import NotLeased
 from mainstem.coordination.subscriptions.entries import INDEX_SCOPE, scope_of
 from mainstem.coordination.subscriptions.leased_cursor import (
     Leased,
     LeasedCursor,
-    Limits,
+    LeaseLimits,
+    LeaseVerdict,
     Ruling,
-    Verdict,
     replay_cursors,
 )
 from mainstem.model.errors import MainstemError, OffsetOutOfRange, PeerError
 from mainstem.storage.contract import Append, Commit, Edge, Engine, Mutation, Place, ReadHint
 
-__all__ = ["LeasedCursor", "Limits", "Ruling", "Subscriptions", "Taken", "Verdict", "Wish"]
+__all__ = ["LeaseLimits", "LeaseVerdict", "LeasedCursor", "ReadRequest", "Ruling", "Subscriptions", "Taken"]
 
 log = logging.getLogger(__name__)
 
@@ -135,7 +135,7 @@ class Subscriptions:
             entry.cursors[number] = LeasedCursor(number, found.offset)
             await self._store(entry, [number])
 
-    async def take(self, name: str, number: int, wish: Wish) -> Taken:
+    async def take(self, name: str, number: int, wish: ReadRequest) -> Taken:
         """Lease what is free, lowest offset first, and read it. Raises kinds of MainstemError."""
         entry = self._entry(name)
         rules = self._rules(name)
@@ -227,11 +227,11 @@ class Subscriptions:
             try:
                 if cursor is None:
                     raise NotLeased(f"log {number} is not read")
-                if not rules.may_renew and any(ruling.verdict is Verdict.RENEW for ruling in verdicts):
+                if not rules.may_renew and any(ruling.verdict is LeaseVerdict.RENEW for ruling in verdicts):
                     raise NotLeased("leases cannot be renewed in this group")
                 is_free |= len(cursor.leases) >= limits.leases_max
                 cursor.rule(owner, verdicts, limits, self._now_ms())
-                is_free |= any(ruling.verdict is Verdict.RELEASE for ruling in verdicts)
+                is_free |= any(ruling.verdict is LeaseVerdict.RELEASE for ruling in verdicts)
             except NotLeased as error:
                 refused[number] = error
         if is_free:

@@ -142,8 +142,8 @@ class Transactions:
 
     # Writing
 
-    def admit(self, name: str, identity: Identity, append: Append, *, implicitly: bool) -> Commit:
-        """Let a batch into the transaction. A Commit with state is given to `confirm` once it is durable.
+    def commit_for(self, name: str, identity: Identity, append: Append, *, implicitly: bool) -> Commit:
+        """The commit that writes a batch within the transaction. A Commit with state is given to `confirm` once it is durable.
 
         Without `implicitly`, the log was to be added before. Raises kinds of TransactionError.
         """
@@ -156,7 +156,7 @@ class Transactions:
         return Commit((append,), state=mutations)
 
     def confirm(self, name: str, commit: Commit) -> None:
-        """What `admit` answered is durable."""
+        """What `commit_for` answered is durable."""
         transaction = self._slots[name].transaction
         for mutation in commit.state:
             transaction.replay(mutation)

@@ -129,7 +129,7 @@ def _beside(held: Sequence[Stretch], offsets: Iterable[int]) -> Iterator[tuple[S
         yield (held[at] if inside else None), offset
 
 
-class Verdict(NamedTuple):
+class RecordVerdict(NamedTuple):
     """What is to become of a record."""
 
     kind: Literal["accept", "retry", "reject", "return"]
@@ -140,16 +140,18 @@ class Verdict(NamedTuple):
     """Whether it counts as a failure."""
 
 
-ACCEPT = Verdict("accept", failed=False)
-EXPIRE = Verdict("return")
-RELEASE = Verdict("return", failed=False)
+ACCEPT = RecordVerdict("accept", failed=False)
+EXPIRE = RecordVerdict("return")
+RELEASE = RecordVerdict("return", failed=False)
 
 
-def judge(one: Acquisition, verdicts: Iterable[Ruled], otherwise: Verdict) -> Iterator[tuple[int, Stretch, Verdict]]:
+def judge(
+    one: Acquisition, verdicts: Iterable[Ruled], otherwise: RecordVerdict
+) -> Iterator[tuple[int, Stretch, RecordVerdict]]:
     """Every record of an acquisition once, with its verdict: those that were ruled on one by one, others by the stretch."""
-    ruled: dict[int, dict[int, Verdict]] = {}
+    ruled: dict[int, dict[int, RecordVerdict]] = {}
     for said in verdicts:
-        verdict = Verdict(said.verdict, said.delay_ms, said.reason)
+        verdict = RecordVerdict(said.verdict, said.delay_ms, said.reason)
         ruled.setdefault(said.log, {}).update(dict.fromkeys(said.offsets, verdict))
     for log, held in one.stretches.items():
         single = ruled.get(log, {})

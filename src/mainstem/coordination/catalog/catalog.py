@@ -24,6 +24,7 @@ from mainstem.coordination.catalog.topic_config import (
     compression_level,
     log_config,
 )
+from mainstem.coordination.decision import Decision
 from mainstem.coordination.errors import InvalidPartitionCount, InvalidTopicName, TopicExists, UnknownTopic
 from mainstem.storage.contract import ConfigureLog, CreateLog, DeleteLog, LogChange, LogConfig, Mutation
 
@@ -132,13 +133,6 @@ class NewTopic(NamedTuple):
     namespace: str = DEFAULT_NAMESPACE
 
 
-class Change(NamedTuple):
-    """What a decision comes to: to be committed together."""
-
-    logs: list[LogChange]
-    state: list[Mutation]
-
-
 Effect: TypeAlias = Callable[[], None]
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -190,7 +184,7 @@ class Catalog:
         """The first thing a new catalog holds: a name of its own."""
         return [Mutation(SCOPE, _CLUSTER_KEY, cluster_id.encode())]
 
-    def decide_create(self, wishes: Iterable[NewTopic], new_id: Callable[[], uuid.UUID]) -> Change:
+    def decide_create(self, wishes: Iterable[NewTopic], new_id: Callable[[], uuid.UUID]) -> Decision:
         """Topics with their logs; all of the wishes were checked one by one before."""
         changes: list[LogChange] = []
         state: list[Mutation] = []
@@ -204,7 +198,7 @@ class Catalog:
             entry = TopicEntry(wish.namespace, wish.name, new_id().bytes, logs, dict(wish.configs))
             state.append(put_topic(entry))
         state.append(Mutation(SCOPE, _NEXT_LOG_KEY, _encode(next_log)))
-        return Change(changes, state)
+        return Decision(changes, state)
 
     def take_logs(self, count: int) -> tuple[tuple[int, ...], Mutation]:
         """Numbers for new logs, never given out again, and what is to be committed with their creation."""
@@ -228,11 +222,11 @@ class Catalog:
         if other is not None:
             raise InvalidTopicName(f"Topic '{wish.name}' collides with existing topics: {other}")
 
-    def decide_delete(self, topic: Topic) -> Change:
+    def decide_delete(self, topic: Topic) -> Decision:
         """The topic goes, with all that is in it."""
-        return Change([DeleteLog(log) for log in topic.logs], [Mutation(SCOPE, _topic_key(topic), None)])
+        return Decision([DeleteLog(log) for log in topic.logs], [Mutation(SCOPE, _topic_key(topic), None)])
 
-    def decide_expand(self, topic: Topic, partitions: int) -> Change:
+    def decide_expand(self, topic: Topic, partitions: int) -> Decision:
         """More partitions; there are never fewer."""
         if topic.is_queue:
             raise InvalidPartitionCount(f"The topic {topic.name} is a queue, which has the partitions that it has.")
@@ -246,28 +240,28 @@ class Catalog:
             put_topic(topic.entry(logs=topic.logs + added)),
             Mutation(SCOPE, _NEXT_LOG_KEY, _encode(added[-1] + 1)),
         ]
-        return Change([CreateLog(log, config) for log in added], state)
+        return Decision([CreateLog(log, config) for log in added], state)
 
-    def decide_append_log(self, topic: Topic, log: int) -> Change:
+    def decide_append_log(self, topic: Topic, log: int) -> Decision:
         """A log that is there becomes the last partition."""
         config = self._log_config(topic.configs, is_queue=topic.is_queue)
-        return Change([ConfigureLog(log, config)], [put_topic(topic.entry(logs=(*topic.logs, log)))])
+        return Decision([ConfigureLog(log, config)], [put_topic(topic.entry(logs=(*topic.logs, log)))])
 
-    def decide_configure(self, topic: Topic, configs: Mapping[str, str]) -> Change:
+    def decide_configure(self, topic: Topic, configs: Mapping[str, str]) -> Decision:
         """Another configuration, as a whole."""
         check_topic_config(configs)
         config = self._log_config(configs, is_queue=topic.is_queue)
-        return Change([ConfigureLog(log, config) for log in topic.logs], [put_topic(topic.entry(configs=configs))])
+        return Decision([ConfigureLog(log, config) for log in topic.logs], [put_topic(topic.entry(configs=configs))])
 
-    def decide_alter(self, topic: Topic, partitions: int, configs: Mapping[str, str]) -> Change:
+    def decide_alter(self, topic: Topic, partitions: int, configs: Mapping[str, str]) -> Decision:
         """More partitions and another configuration at once."""
         configured = self.decide_configure(topic, configs)
         altered = Topic(topic.entry(configs=configs), self.topic_defaults)
         expanded = self.decide_expand(altered, partitions)
         # The later entry of the topic holds both.
-        return Change(configured.logs + expanded.logs, expanded.state)
+        return Decision(configured.logs + expanded.logs, expanded.state)
 
-    def decide_broker_config(self, name: str, configs: Mapping[str, str]) -> Change:
+    def decide_broker_config(self, name: str, configs: Mapping[str, str]) -> Decision:
         """Another configuration of a node, or of all, as a whole. Topics without their own follow it."""
         check_broker_config(configs)
         revised = {**self.broker_configs, name: dict(configs)}
@@ -278,7 +272,7 @@ class Catalog:
             if config != self._log_config(topic.configs, is_queue=topic.is_queue):
                 changes += [ConfigureLog(log, config) for log in topic.logs]
         value = _encode(dict(configs)) if configs else None
-        return Change(changes, [Mutation(SCOPE, _BROKER_PREFIX + name.encode(), value)])
+        return Decision(changes, [Mutation(SCOPE, _BROKER_PREFIX + name.encode(), value)])
 
     def _log_config(self, configs: Mapping[str, str], *, is_queue: bool = False) -> LogConfig:
         return log_config({**self.topic_defaults, **configs}, is_queue=is_queue)

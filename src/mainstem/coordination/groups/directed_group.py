@@ -139,7 +139,7 @@ class DirectedGroup:
         pattern = NamePattern.compile(beat.pattern) if beat.pattern else None
         is_new = False
         if beat.epoch == JOINS:
-            member, is_new = self._admit(beat, new_id)
+            member, is_new = self._find_or_add_member(beat, new_id)
         else:
             member = self.find(beat.member_id, beat.instance_id)
             _check_epoch(member, beat)
@@ -158,7 +158,7 @@ class DirectedGroup:
         is_asked = is_joining or beat.owned is not None or beat.topics is not None or beat.pattern is not None
         return Told(member.id, member.epoch, member.share if is_asked or member.share != before else None)
 
-    def _admit(self, beat: Beat, new_id: Callable[[], str]) -> tuple[DirectedMember, bool]:
+    def _find_or_add_member(self, beat: Beat, new_id: Callable[[], str]) -> tuple[DirectedMember, bool]:
         """The member that joins, and whether the group has not had it before."""
         if beat.instance_id is not None:
             held = next((m for m in self.members.values() if m.instance_id == beat.instance_id), None)

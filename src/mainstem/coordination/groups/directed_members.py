@@ -16,7 +16,7 @@ INDEX_SCOPE = "directed"
 ENTRY_KEY = b"group"
 _MEMBER_PREFIX = b"member/"
 
-Place = tuple[bytes, int]
+AssignedPartition = tuple[bytes, int]
 
 
 class DirectedMemberEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -31,8 +31,8 @@ class DirectedMemberEntry(msgspec.Struct, frozen=True, array_like=True):
     assignor: str | None
     epoch: int
     previous_epoch: int
-    share: tuple[Place, ...]
-    revoking: tuple[Place, ...]
+    share: tuple[AssignedPartition, ...]
+    revoking: tuple[AssignedPartition, ...]
     pattern: str = ""
     classic: ClassicSide | None = None
     client_host: str = ""
@@ -43,7 +43,7 @@ class DirectedEntry(msgspec.Struct, frozen=True, array_like=True):
 
     epoch: int
     assignor: str
-    target: dict[str, tuple[Place, ...]]
+    target: dict[str, tuple[AssignedPartition, ...]]
     shapes: dict[str, tuple[bytes, int]]
 
 
@@ -150,12 +150,12 @@ class DirectedMember:
         return member
 
 
-def pack_places(places: frozenset[TopicPlace]) -> tuple[Place, ...]:
+def pack_places(places: frozenset[TopicPlace]) -> tuple[AssignedPartition, ...]:
     """For storage."""
     return tuple(sorted((place.topic.bytes, place.partition) for place in places))
 
 
-def unpack_places(places: tuple[Place, ...]) -> frozenset[TopicPlace]:
+def unpack_places(places: tuple[AssignedPartition, ...]) -> frozenset[TopicPlace]:
     """From storage."""
     return frozenset(TopicPlace(UUID(bytes=topic), partition) for topic, partition in places)
 

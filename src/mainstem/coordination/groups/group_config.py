@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mainstem.coordination.errors import InvalidGroupConfig
 from mainstem.coordination.groups.heartbeats import BeatRules
 from mainstem.coordination.groups.streams.heartbeats import StreamsRules
-from mainstem.coordination.subscriptions.leased_cursor import Limits
+from mainstem.coordination.subscriptions.leased_cursor import LeaseLimits
 
 SCOPE = "group-configs"
 """What was set, by group."""
@@ -195,13 +195,13 @@ GROUP_OPTIONS: dict[str, GroupOption] = {
 }
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = LeaseLimits()
 
 
 class ShareRules(NamedTuple):
     """What was set for one group, read."""
 
-    limits: Limits = DEFAULT_LIMITS
+    limits: LeaseLimits = DEFAULT_LIMITS
     reset: str = "latest"
     committed_only: bool = False
     dead_letters: str = ""
@@ -210,7 +210,7 @@ class ShareRules(NamedTuple):
     may_renew: bool = True
 
 
-def read_rules(configs: Mapping[str, str], defaults: Limits = DEFAULT_LIMITS) -> ShareRules:
+def read_rules(configs: Mapping[str, str], defaults: LeaseLimits = DEFAULT_LIMITS) -> ShareRules:
     """From what was set; the rest has its default."""
 
     def value(name: str) -> str:
@@ -219,7 +219,7 @@ def read_rules(configs: Mapping[str, str], defaults: Limits = DEFAULT_LIMITS) ->
     def number(name: str, default: int) -> int:
         return int(configs.get(name, default))
 
-    limits = Limits(
+    limits = LeaseLimits(
         lease_ms=number("share.record.lock.duration.ms", defaults.lease_ms),
         deliveries_max=number("share.delivery.count.limit", defaults.deliveries_max),
         leases_max=number("share.partition.max.record.locks", defaults.leases_max),

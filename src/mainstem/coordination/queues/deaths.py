@@ -10,10 +10,10 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from mainstem.model.header_names import DEAD_HEADER
 from mainstem.wire.messages.header_block import decode_headers
 
 Reason: TypeAlias = Literal["rejected", "expired", "maxlen", "delivery_limit"]
-DEAD_HEADER, ORIGIN_HEADER, TTL_HEADER = "mainstem-dead", "mainstem-origin", "mainstem-ttl"
 ATTEMPTS_MAX = 16
 """Attempts that are remembered of one message: the last ones."""
 ERROR_BYTES_MAX = 1_024

@@ -10,7 +10,7 @@ import msgspec
 from mainstem.storage.contract import Mutation
 
 SCOPE = "redrives"
-State: TypeAlias = Literal["running", "done", "cancelled", "failed"]
+RedriveState: TypeAlias = Literal["running", "done", "cancelled", "failed"]
 _NUMBER = struct.Struct(">Q")
 
 
@@ -39,7 +39,7 @@ class RedriveEntry(msgspec.Struct, frozen=True, array_like=True):
     namespace: str
     queue: str
     wish: RedriveWish
-    state: State = "running"
+    state: RedriveState = "running"
     moved: int = 0
     left: int = 0
     error: str = ""

@@ -24,8 +24,9 @@ from typing import NamedTuple
 import msgspec
 from pyroaring import BitMap
 
+from mainstem.coordination.decision import Decision
 from mainstem.coordination.offset_pages import PAGE_BITS, PagedOffsets
-from mainstem.storage.contract import CreateLog, DeleteLog, LogChange, LogConfig, Mutation
+from mainstem.storage.contract import CreateLog, DeleteLog, LogConfig, Mutation
 
 SCOPE = "schedule"
 LOG_BASE = 1 << 62
@@ -136,13 +137,6 @@ class Bucket:
         return [_bucket_key(self.log), *(_PAGE_KEY.pack(_GONE, self.log, page) for page in sorted(self._stored))]
 
 
-class Change(NamedTuple):
-    """To be committed together."""
-
-    logs: list[LogChange]
-    state: list[Mutation]
-
-
 class ScheduleBook:
     """The buckets there are."""
 
@@ -155,7 +149,7 @@ class ScheduleBook:
         """How many records wait for their time."""
         return sum(bucket.pending for bucket in self.buckets.values())
 
-    def open_bucket(self, span: Span) -> tuple[Bucket, Change]:
+    def open_bucket(self, span: Span) -> tuple[Bucket, Decision]:
         """A new one, known at once; the change is to be committed before anything is added."""
         number = self._next
         self._next += 1
@@ -164,13 +158,13 @@ class ScheduleBook:
             Mutation(SCOPE, _bucket_key(bucket.log), _encode((span.level, span.start_ms))),
             Mutation(SCOPE, _NEXT, _encode(self._next)),
         ]
-        return bucket, Change([CreateLog(bucket.log, LOG_CONFIG)], state)
+        return bucket, Decision([CreateLog(bucket.log, LOG_CONFIG)], state)
 
-    def close_bucket(self, bucket: Bucket) -> Change:
+    def close_bucket(self, bucket: Bucket) -> Decision:
         """All are gone from it: forget it, and its log."""
         assert bucket.is_empty, f"{bucket.pending} records wait in {bucket.span}"
         self.drop(bucket)
-        return Change([DeleteLog(bucket.log)], [Mutation(SCOPE, key, None) for key in bucket.stored_keys()])
+        return Decision([DeleteLog(bucket.log)], [Mutation(SCOPE, key, None) for key in bucket.stored_keys()])
 
     def drop(self, bucket: Bucket) -> None:
         """It is not there, or not any more."""

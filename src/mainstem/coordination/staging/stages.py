@@ -22,13 +22,13 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Collection, Iterable
-from typing import NamedTuple
 
 import msgspec
 
+from mainstem.coordination.decision import Decision
 from mainstem.coordination.errors import StaleBatch, TooManyStages, UnknownStage
 from mainstem.model.staging import SinkKey, StageKey
-from mainstem.storage.contract import CreateLog, DeleteLog, LogChange, LogConfig, Mutation
+from mainstem.storage.contract import CreateLog, DeleteLog, LogConfig, Mutation
 
 SCOPE = "stages"
 FIRST_LOG = 3 << 61
@@ -87,13 +87,6 @@ class Fate(enum.Enum):
     REPEATED = "repeated"
 
 
-class Change(NamedTuple):
-    """What a decision comes to: to be committed together."""
-
-    logs: list[LogChange]
-    state: list[Mutation]
-
-
 _encode = msgspec.msgpack.Encoder().encode
 _decode_stage = msgspec.msgpack.Decoder(StageEntry).decode
 _decode_sink = msgspec.msgpack.Decoder(SinkEntry).decode
@@ -132,7 +125,7 @@ class StageTable:
 
     # Decisions
 
-    def decide_open(self, key: StageKey, now_ms: int) -> tuple[Stage, Change]:
+    def decide_open(self, key: StageKey, now_ms: int) -> tuple[Stage, Decision]:
         """A stage with a log of its own. Raises TooManyStages."""
         if len(self.stages) >= STAGES_MAX:
             raise TooManyStages(f"{STAGES_MAX} stages are open")
@@ -142,7 +135,7 @@ class StageTable:
             Mutation(SCOPE, _NEXT_LOG, _encode(stage.log + 1)),
             Mutation(SCOPE, _STAGE.pack(b"s", stage.log), _encode(entry)),
         ]
-        return stage, Change([CreateLog(stage.log, _LOG_CONFIG)], state)
+        return stage, Decision([CreateLog(stage.log, _LOG_CONFIG)], state)
 
     def decide_fate(self, sink: SinkKey, batch: int) -> Fate:
         """Whether the batch is to be published. Raises StaleBatch."""
@@ -164,9 +157,9 @@ class StageTable:
             state.append(_put_sink(oldest, None))
         return state
 
-    def decide_drop(self, stages: Iterable[Stage]) -> Change:
+    def decide_drop(self, stages: Iterable[Stage]) -> Decision:
         """Stages go, with all that is in them."""
-        change = Change([], [])
+        change = Decision([], [])
         for stage in stages:
             change.logs.append(DeleteLog(stage.log))
             change.state.append(Mutation(SCOPE, _STAGE.pack(b"s", stage.log), None))

@@ -21,10 +21,20 @@ from mainstem.coordination.offset_pages import PagedOffsets
 from mainstem.coordination.subscriptions.cursor import NEVER, Counts, Cursor
 from mainstem.coordination.subscriptions.entries import decode_floor, decode_floor_key, decode_page_key
 
-__all__ = ["Counts", "Lease", "Leased", "LeasedCursor", "Limits", "Ruling", "Spent", "Verdict", "replay_cursors"]
+__all__ = [
+    "Counts",
+    "LeaseLimits",
+    "LeaseVerdict",
+    "Leased",
+    "LeasedCursor",
+    "RecordLease",
+    "Ruling",
+    "Spent",
+    "replay_cursors",
+]
 
 
-class Verdict(enum.Enum):
+class LeaseVerdict(enum.Enum):
     """What becomes of a leased record."""
 
     ACCEPT = "accept"
@@ -40,7 +50,7 @@ class Spent(enum.Enum):
     EXHAUSTED = "delivered too often"
 
 
-class Limits(NamedTuple):
+class LeaseLimits(NamedTuple):
     """What a subscription allows."""
 
     lease_ms: int = 30_000
@@ -48,7 +58,7 @@ class Limits(NamedTuple):
     leases_max: int = 2_000
 
 
-class Lease(NamedTuple):
+class RecordLease(NamedTuple):
     """Somebody works on a record."""
 
     owner: str
@@ -68,7 +78,7 @@ class Ruling(NamedTuple):
 
     first: int
     last: int
-    verdict: Verdict
+    verdict: LeaseVerdict
 
 
 class LeasedCursor(Cursor):
@@ -78,7 +88,7 @@ class LeasedCursor(Cursor):
 
     def __init__(self, log: int, floor: int) -> None:
         super().__init__(log, floor)
-        self.leases: dict[int, Lease] = {}
+        self.leases: dict[int, RecordLease] = {}
         self.spent: dict[int, Spent] = {}
         self._burying: set[int] = set()
         self._fresh = floor
@@ -100,10 +110,10 @@ class LeasedCursor(Cursor):
                 return returned
         return self.first_open(max(offset, self._fresh))
 
-    def lease(self, owner: str, first: int, last: int, room: int, limits: Limits, now_ms: int) -> list[Leased]:
+    def lease(self, owner: str, first: int, last: int, room: int, limits: LeaseLimits, now_ms: int) -> list[Leased]:
         """Lease what is free in a stretch, as far as there is room. What was tried too often is spent instead."""
         given = self.hold(first, last, min(room, limits.leases_max - len(self.leases)), limits.deliveries_max)
-        lease = Lease(owner, now_ms + limits.lease_ms)
+        lease = RecordLease(owner, now_ms + limits.lease_ms)
         for begin, end, _ in given:
             self.leases.update(dict.fromkeys(range(begin, end + 1), lease))
         return given
@@ -173,7 +183,7 @@ class LeasedCursor(Cursor):
 
     # Taking back
 
-    def rule(self, owner: str, rulings: Sequence[Ruling], limits: Limits, now_ms: int) -> None:
+    def rule(self, owner: str, rulings: Sequence[Ruling], limits: LeaseLimits, now_ms: int) -> None:
         """All these verdicts, or none. Raises NotLeased. What is below the floor is settled whatever is said of it."""
         above = -1
         floor = self.floor
@@ -186,32 +196,32 @@ class LeasedCursor(Cursor):
                 lease = leases.get(offset)
                 if lease is None or lease.owner != owner:
                     raise NotLeased(f"offset {offset} of log {self.log}")
-        renewed = Lease(owner, now_ms + limits.lease_ms)
+        renewed = RecordLease(owner, now_ms + limits.lease_ms)
         for first, last, verdict in rulings:
             ruled = range(max(first, floor), last + 1)
-            if verdict is Verdict.ACCEPT:
+            if verdict is LeaseVerdict.ACCEPT:
                 for offset in ruled:
                     del leases[offset]
                 self.settle(ruled)
                 continue
             for offset in ruled:
-                if verdict is Verdict.RENEW:
+                if verdict is LeaseVerdict.RENEW:
                     leases[offset] = renewed
-                elif verdict is Verdict.RELEASE:
+                elif verdict is LeaseVerdict.RELEASE:
                     self._give_back(offset, limits, failed=False)
                 else:
                     del leases[offset]
                     self._count_delivery(offset, failed=False)
                     self._spend(offset, Spent.REJECTED)
 
-    def give_back(self, owner: str, limits: Limits) -> bool:
+    def give_back(self, owner: str, limits: LeaseLimits) -> bool:
         """The owner is gone: free what it had. Answers whether it had anything."""
         held = [offset for offset, lease in self.leases.items() if lease.owner == owner]
         for offset in held:
             self._give_back(offset, limits, failed=True)
         return bool(held)
 
-    def pass_time(self, limits: Limits, now_ms: int) -> bool:
+    def pass_time(self, limits: LeaseLimits, now_ms: int) -> bool:
         """Free what was leased for too long. Answers whether anything was."""
         late = [offset for offset, lease in self.leases.items() if lease.deadline_ms <= now_ms]
         for offset in late:
@@ -251,7 +261,7 @@ class LeasedCursor(Cursor):
         self._fresh = max(self._fresh, floor)
         super().raise_floor(floor)
 
-    def _give_back(self, offset: int, limits: Limits, *, failed: bool) -> None:
+    def _give_back(self, offset: int, limits: LeaseLimits, *, failed: bool) -> None:
         del self.leases[offset]
         if self._count_delivery(offset, failed=failed) >= limits.deliveries_max:
             self._spend(offset, Spent.EXHAUSTED)

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from mainstem.model.staging import DUE_BYTES, DUE_HEADER
+from mainstem.model.header_names import DUE_HEADER
+from mainstem.model.staging import DUE_BYTES
 from mainstem.pipelines.codec.partitioner import Integers
 from mainstem.pipelines.codec.record_join import AVAILABLE, join_records
 from mainstem.wire.record_batch.encoding import assemble_batch, head_batch

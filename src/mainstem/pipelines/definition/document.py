@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import yaml
 
-from mainstem.pipelines.definition.errors import DefinitionRefused, Place, Problem
+from mainstem.pipelines.definition.errors import DefinitionRefused, FileLine, Problem
 
 FILE_BYTES_MAX = 512 << 10
 VALUES_MAX = 20_000
@@ -26,8 +26,8 @@ class Node(NamedTuple):
     """A value, and where it begins."""
 
     value: Scalar | list[Node] | dict[str, Node]
-    place: Place
-    key_place: Place
+    place: FileLine
+    key_place: FileLine
     """Where its key stands; its own place for what has none."""
     text_line: int = 0
     """Where the first line of a text of several lines is."""
@@ -48,10 +48,10 @@ def read_yaml(text: str, file: str) -> Node:
         raise _refused(file, 1, f"this is not YAML: {str(error).splitlines()[0]}") from None
     if root is None:
         raise _refused(file, 1, "the file is empty")
-    return _Reader(file).node(root, Place(file, root.start_mark.line + 1), 0)
+    return _Reader(file).node(root, FileLine(file, root.start_mark.line + 1), 0)
 
 
-def from_values(values: Any, place: Place) -> Node:
+def from_values(values: Any, place: FileLine) -> Node:
     """The tree of what a Python file says; all of it stands where the file says it. Raises DefinitionRefused."""
     if isinstance(values, Mapping):
         pairs = {str(key): from_values(value, place) for key, value in values.items()}
@@ -71,15 +71,15 @@ class _Reader:
         self._values = 0
         self._scalars = yaml.SafeLoader("")
 
-    def node(self, given: yaml.Node, key_place: Place, depth: int) -> Node:
-        place = Place(self._file, given.start_mark.line + 1)
+    def node(self, given: yaml.Node, key_place: FileLine, depth: int) -> Node:
+        place = FileLine(self._file, given.start_mark.line + 1)
         self._values += 1
         if self._values > VALUES_MAX or depth > DEPTH_MAX:
             raise _refused(self._file, place.line, "the document is too large or too deep")
         if isinstance(given, yaml.MappingNode):
             return Node(self._mapping(given, depth), place, key_place, place.line)
         if isinstance(given, yaml.SequenceNode):
-            items = [self.node(item, Place(self._file, item.start_mark.line + 1), depth + 1) for item in given.value]
+            items = [self.node(item, FileLine(self._file, item.start_mark.line + 1), depth + 1) for item in given.value]
             return Node(items, place, key_place, place.line)
         assert isinstance(given, yaml.ScalarNode)
         text_line = place.line + 1 if given.style in ("|", ">") else place.line
@@ -88,7 +88,7 @@ class _Reader:
     def _mapping(self, given: yaml.MappingNode, depth: int) -> dict[str, Node]:
         found: dict[str, Node] = {}
         for key, value in given.value:
-            place = Place(self._file, key.start_mark.line + 1)
+            place = FileLine(self._file, key.start_mark.line + 1)
             if not isinstance(key, yaml.ScalarNode):
                 raise _refused(self._file, place.line, "a key is a word")
             if key.tag == "tag:yaml.org,2002:merge":
@@ -99,7 +99,7 @@ class _Reader:
             found[name] = self.node(value, place, depth + 1)
         return found
 
-    def _scalar(self, given: yaml.Node, place: Place) -> Scalar:
+    def _scalar(self, given: yaml.Node, place: FileLine) -> Scalar:
         if given.tag == "tag:yaml.org,2002:timestamp":
             return str(given.value)
         try:
@@ -113,4 +113,4 @@ class _Reader:
 
 
 def _refused(file: str, line: int, text: str) -> DefinitionRefused:
-    return DefinitionRefused([Problem(Place(file, line), text)])
+    return DefinitionRefused([Problem(FileLine(file, line), text)])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mainstem.pipelines.errors import PipelineError
 
 
-class Place(NamedTuple):
+class FileLine(NamedTuple):
     """A line of a file, counted from 1."""
 
     file: str
@@ -21,7 +21,7 @@ class Place(NamedTuple):
 class Problem(NamedTuple):
     """One fact."""
 
-    place: Place
+    place: FileLine
     text: str
 
     def __str__(self) -> str:

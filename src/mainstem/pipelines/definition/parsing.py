@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from mainstem.pipelines.definition.document import Node, read_yaml
-from mainstem.pipelines.definition.errors import DefinitionRefused, Place, Problem
+from mainstem.pipelines.definition.errors import DefinitionRefused, FileLine, Problem
 from mainstem.pipelines.definition.part_options import queue_options, table_options, topic_options
 from mainstem.pipelines.definition.pipeline import (
     Action,
@@ -83,7 +83,7 @@ class _Parts:
     def __init__(self, problems: list[Problem], mode: Mode) -> None:
         self._problems = problems
         self._mode = mode
-        self._views: dict[str, Place] = {}
+        self._views: dict[str, FileLine] = {}
         """Sources and steps so far, as SQL compares names: without case."""
         self._names: list[str] = []
 

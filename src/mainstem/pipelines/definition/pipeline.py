@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mainstem.pipelines.definition.errors import Place
+from mainstem.pipelines.definition.errors import FileLine
 
 
 class Mode(enum.Enum):
@@ -35,7 +35,7 @@ class Text:
     """SQL, and where its first line is."""
 
     text: str
-    place: Place
+    place: FileLine
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Watermark:
 
     column: str
     delay: str
-    place: Place
+    place: FileLine
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Deduplicate:
     """Of rows that are equal in these columns, the first one stays."""
 
     by: tuple[str, ...]
-    place: Place
+    place: FileLine
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Source:
     kind: str
     """topic, topics, topicPattern, queue, table, files."""
     target: str
-    place: Place
+    place: FileLine
     options: Mapping[str, str] = field(default_factory=dict)
     """As Spark's reader takes them."""
     file_format: str = ""
@@ -78,7 +78,7 @@ class Step:
     """What becomes of them: one of sql, python, or `origin` as it is."""
 
     name: str
-    place: Place
+    place: FileLine
     sql: Text | None = None
     python: str | None = None
     """FILE:FUNCTION"""
@@ -94,7 +94,7 @@ class Expectation:
     """A rule that each row keeps."""
 
     name: str
-    place: Place
+    place: FileLine
     on: str
     rule: Text
     action: Action
@@ -110,7 +110,7 @@ class Sink:
     kind: str
     """topic, parquet, delta, table, console."""
     target: str
-    place: Place
+    place: FileLine
     origin: str
     """The source or step that is written."""
     output: str = "append"

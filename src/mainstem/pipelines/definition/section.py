@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from mainstem.pipelines.definition.document import Node
-from mainstem.pipelines.definition.errors import Place, Problem
+from mainstem.pipelines.definition.errors import FileLine, Problem
 
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|seconds?|minutes?|hours?|days?|weeks?)")
 _LONG = {"ms": "milliseconds", "s": "seconds"}
@@ -27,7 +27,7 @@ class Section:
         elif node.value is not None:
             self.problem(f"{what} is a mapping of keys and values", node.place)
 
-    def problem(self, text: str, place: Place | None = None) -> None:
+    def problem(self, text: str, place: FileLine | None = None) -> None:
         """Something is wrong here."""
         self._problems.append(Problem(place or self.place, text))
 
@@ -50,7 +50,7 @@ class Section:
         found = self._values.get(key)
         return None if found is None or found.value is None else found
 
-    def place_of(self, key: str) -> Place:
+    def place_of(self, key: str) -> FileLine:
         """Where a key stands, or this mapping if it is not there."""
         found = self._values.get(key)
         return self.place if found is None else found.key_place
@@ -84,10 +84,10 @@ class Section:
             return None
         return text
 
-    def text_line(self, key: str) -> Place:
+    def text_line(self, key: str) -> FileLine:
         """Where the first line of a text is."""
         found = self._values[key]
-        return Place(found.place.file, found.text_line or found.place.line)
+        return FileLine(found.place.file, found.text_line or found.place.line)
 
     def flag(self, key: str, default: bool) -> bool:
         """True or false."""

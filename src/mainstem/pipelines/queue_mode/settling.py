@@ -18,7 +18,7 @@ from mainstem.model.errors import MainstemError
 from mainstem.pipelines.errors import PipelineError, SchemaMismatch, told_plainly
 from mainstem.pipelines.options import Options
 from mainstem.pipelines.spark_version import check_spark_version
-from mainstem.sdk.acquisitions import RELEASED, UNKNOWN, Acquisitions, Verdict
+from mainstem.sdk.acquisitions import RELEASED, UNKNOWN, Acquisitions, SettlementEntry
 from mainstem.sdk.http_api import ApiRefused
 from mainstem.sdk.stages import http_address
 
@@ -109,10 +109,10 @@ class Verdicts:
             key = acquisition, log, word, delay_ms or 0, (reason or "")[:REASON_CHARACTERS_MAX]
             self._offsets.setdefault(key, []).append(offset)
 
-    def all(self) -> list[Verdict]:
+    def all(self) -> list[SettlementEntry]:
         """What was noted."""
         return [
-            Verdict(acquisition, log, sorted(offsets), word, delay_ms, reason)
+            SettlementEntry(acquisition, log, sorted(offsets), word, delay_ms, reason)
             for (acquisition, log, word, delay_ms, reason), offsets in self._offsets.items()
         ]
 
@@ -130,7 +130,7 @@ def _parse(receipt: str | None) -> tuple[str, int, int]:
 class Ruled(WriterCommitMessage):
     """What one task has noted."""
 
-    def __init__(self, verdicts: Sequence[Verdict]) -> None:
+    def __init__(self, verdicts: Sequence[SettlementEntry]) -> None:
         self.verdicts = verdicts
 
 
@@ -161,7 +161,7 @@ class SettleWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """On the driver: tell the broker, in place of what the same write said of this batch before."""
-        by_acquisition: dict[str, list[Verdict]] = {}
+        by_acquisition: dict[str, list[SettlementEntry]] = {}
         for verdict in verdicts_in(messages):
             by_acquisition.setdefault(verdict.acquisition, []).append(verdict)
         with told_plainly():
@@ -178,7 +178,7 @@ class SettleWriter(DataSourceArrowWriter):
         """Nothing was told."""
 
 
-def verdicts_in(messages: Iterable[WriterCommitMessage | None]) -> list[Verdict]:
+def verdicts_in(messages: Iterable[WriterCommitMessage | None]) -> list[SettlementEntry]:
     """Of all tasks."""
     return [verdict for message in messages for verdict in getattr(message, "verdicts", ())]
 

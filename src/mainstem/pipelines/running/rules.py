@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BinaryType, StringType
 
+from mainstem.model.header_names import DEAD_HEADER, ORIGIN_HEADER, PIPELINE_HEADER, RULE_HEADER
 from mainstem.pipelines.definition.pipeline import Action, Expectation
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 OBSERVED = "rule:"
 """What the name of a measurement begins with."""
-ORIGIN_HEADER, DEAD_HEADER = "mainstem-origin", "mainstem-dead"
-PIPELINE_HEADER, RULE_HEADER = "mainstem-pipeline", "mainstem-rule"
 REASON = "rejected"
 NAMESPACE = "default"
 LETTER_SCHEMA = "key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pyspark.errors import PySparkException
 
 from mainstem.model.errors import MainstemError
-from mainstem.pipelines.definition.errors import DefinitionRefused, Place, Problem
+from mainstem.pipelines.definition.errors import DefinitionRefused, FileLine, Problem
 from mainstem.pipelines.definition.pipeline import Pipeline, Text
 from mainstem.pipelines.errors import sentence_in
 
@@ -30,7 +30,7 @@ SENTENCE_MAX = 2_000
 
 
 @contextlib.contextmanager
-def told_at(place: Place) -> Iterator[None]:
+def told_at(place: FileLine) -> Iterator[None]:
     """Around what makes a plan: an error of Spark's is told with the line that it is about."""
     try:
         yield
@@ -43,7 +43,7 @@ def told_at(place: Place) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def told_in_python(place: Place, file: str) -> Iterator[None]:
+def told_in_python(place: FileLine, file: str) -> Iterator[None]:
     """Around a function of the user's: an error is told with the line of his file, if it came that far."""
     try:
         yield
@@ -51,7 +51,7 @@ def told_in_python(place: Place, file: str) -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001 - whatever his code raises is told
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-        where = Place(file, frames[-1].lineno or 1) if frames else place
+        where = FileLine(file, frames[-1].lineno or 1) if frames else place
         text = sentence(error) if isinstance(error, PySparkException) else f"{type(error).__name__}: {error}"
         raise DefinitionRefused([Problem(where, text)]) from None
 
@@ -93,13 +93,13 @@ def _of_python(text: str) -> str | None:
     return f"{files[-1][1]}:{files[-1][2]}: {said}"[:SENTENCE_MAX] if files else said[:SENTENCE_MAX]
 
 
-def _moved(place: Place, text: str) -> Place:
+def _moved(place: FileLine, text: str) -> FileLine:
     """From the line of a text to that of the file."""
     found = _LINE.search(text)
-    return place if found is None else Place(place.file, place.line + int(found[1]) - 1)
+    return place if found is None else FileLine(place.file, place.line + int(found[1]) - 1)
 
 
-def _place_of(pipeline: Pipeline, text: str) -> Place | None:
+def _place_of(pipeline: Pipeline, text: str) -> FileLine | None:
     found = _RUNTIME.search(text)
     if found is None:
         return None
@@ -107,7 +107,7 @@ def _place_of(pipeline: Pipeline, text: str) -> Place | None:
     for written in _texts(pipeline):
         lines = written.text.splitlines()
         if line <= len(lines) and fragment and fragment in lines[line - 1]:
-            return Place(written.place.file, written.place.line + line - 1)
+            return FileLine(written.place.file, written.place.line + line - 1)
     return None
 
 

@@ -29,7 +29,7 @@ from mainstem.pipelines.source.progress import report_batch
 from mainstem.pipelines.spark_version import check_spark_version
 from mainstem.pipelines.task_identity import batch_of
 from mainstem.pipelines.task_memory import task_memory
-from mainstem.sdk.acquisitions import Verdict
+from mainstem.sdk.acquisitions import SettlementEntry
 from mainstem.sdk.stages import (
     StageEnd,
     StageRefused,
@@ -82,7 +82,7 @@ class SinkOptions:
 class Staged(WriterCommitMessage):
     """What a task has staged. A task without rows has staged nothing: its stage ends at 0."""
 
-    def __init__(self, key: StageKey, end: int, verdicts: Sequence[Verdict] = ()) -> None:
+    def __init__(self, key: StageKey, end: int, verdicts: Sequence[SettlementEntry] = ()) -> None:
         self.key = key
         self.end = end
         self.verdicts = verdicts

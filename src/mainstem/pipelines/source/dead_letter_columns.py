@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from mainstem.model.header_names import ORIGIN_HEADER
 from mainstem.pipelines.errors import SchemaMismatch
 
 HEADERS, ORIGIN = "headers", "origin"
-ORIGIN_HEADER = "mainstem-origin"
 ORIGIN_TYPE = StructType(
     [
         StructField("reason", StringType()),

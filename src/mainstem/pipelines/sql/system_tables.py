@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from mainstem.model.header_names import ORIGIN_HEADER
 from mainstem.pipelines.source.log_reading import LogReader
 from mainstem.pipelines.source.offset_range import OffsetRange
 from mainstem.sdk.client import Client
@@ -20,7 +21,6 @@ from mainstem.sdk.operations import EARLIEST, LATEST, TopicPartition
 PREFIX = "mainstem"
 """The schema in which these tables are."""
 LETTER_TOPICS = "errors.deadletterqueue.group.enable"
-ORIGIN_HEADER = "mainstem-origin"
 DEFAULT_NAMESPACE = "default"
 ORIGIN_FIELDS = (
     "reason",

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from mainstem.broker.broker import Broker
 from mainstem.model.endpoints import UNKNOWN, Endpoints
-from mainstem.protocols.amqp.handlers.connection import Connection
+from mainstem.protocols.amqp.handlers.connection import AmqpConnection
 from mainstem.protocols.amqp.handlers.node import Node, Spawn
 from mainstem.protocols.amqp.session import AmqpSession, AmqpSettings
 
@@ -86,7 +86,7 @@ class AmqpAdapter:
 
     def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> AmqpSession:
         """For a new connection."""
-        return AmqpSession(wake, self._settings, lambda session: Connection(self.node, session, endpoints))
+        return AmqpSession(wake, self._settings, lambda session: AmqpConnection(self.node, session, endpoints))
 
     def _admits_guest(self, peer: str) -> bool:
         """Who comes from elsewhere must not come in with a password that everybody knows."""

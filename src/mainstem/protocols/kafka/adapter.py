@@ -14,7 +14,7 @@ from mainstem.broker.dead_letters.dead_letters import LetterRules
 from mainstem.broker.groups.group_configs import BeatRules
 from mainstem.broker.groups.groups import GroupRules
 from mainstem.broker.groups.streams_groups import StreamsRules
-from mainstem.broker.subscriptions.subscriptions import Limits
+from mainstem.broker.subscriptions.subscriptions import LeaseLimits
 from mainstem.model.endpoints import UNKNOWN, Endpoints
 from mainstem.protocols.kafka.handlers.admin.broker_settings import BrokerSettings
 from mainstem.protocols.kafka.handlers.admin.configs import ConfigHandlers
@@ -131,7 +131,7 @@ class KafkaAdapter:
                 settings.share_group_session_timeout_ms,
                 settings.share_group_heartbeat_interval_ms,
             ),
-            Limits(
+            LeaseLimits(
                 settings.share_group_record_lock_duration_ms,
                 settings.share_group_delivery_count_limit,
                 settings.share_group_partition_record_locks_max,
@@ -198,7 +198,7 @@ class KafkaAdapter:
             spawn or self._spawn_task,
             self._throttles,
             lambda operation, untimed: operations.request_meter(NAME, operation, untimed),
-            admits_anybody=settings.user is None,
+            is_open=settings.user is None,
         )
 
     def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> KafkaSession:

@@ -32,7 +32,7 @@ EncodeError: TypeAlias = Callable[[HttpError], Response]
 """How this server words what it cannot serve."""
 
 
-class Limits(Protocol):
+class HttpLimits(Protocol):
     """What one connection may cost."""
 
     @property
@@ -48,7 +48,7 @@ class Limits(Protocol):
         """From the first byte of a request to its last."""
 
 
-class State(enum.Enum):
+class HttpState(enum.Enum):
     """See the module's table."""
 
     IDLE = "idle"
@@ -57,11 +57,11 @@ class State(enum.Enum):
     ENDED = "ended"
 
 
-TRANSITIONS: dict[State, frozenset[State]] = {
-    State.IDLE: frozenset({State.RECEIVING, State.ANSWERING, State.ENDED}),
-    State.RECEIVING: frozenset({State.IDLE, State.ANSWERING, State.ENDED}),
-    State.ANSWERING: frozenset({State.IDLE, State.ENDED}),
-    State.ENDED: frozenset(),
+TRANSITIONS: dict[HttpState, frozenset[HttpState]] = {
+    HttpState.IDLE: frozenset({HttpState.RECEIVING, HttpState.ANSWERING, HttpState.ENDED}),
+    HttpState.RECEIVING: frozenset({HttpState.IDLE, HttpState.ANSWERING, HttpState.ENDED}),
+    HttpState.ANSWERING: frozenset({HttpState.IDLE, HttpState.ENDED}),
+    HttpState.ENDED: frozenset(),
 }
 
 
@@ -71,7 +71,7 @@ class HttpConnection:
     def __init__(
         self,
         wake: Callable[[], None],
-        settings: Limits,
+        settings: HttpLimits,
         handle: Handle,
         date: Callable[[], str],
         encode_error: EncodeError,
@@ -83,7 +83,7 @@ class HttpConnection:
         self._date = date
         self._encode_error = encode_error
         self._codec = HttpCodec(settings.head_bytes_max, settings.body_bytes_max)
-        self._state = State.IDLE
+        self._state = HttpState.IDLE
         self._output: list[bytes] = []
         self._output_bytes = 0
         self._advancing = False
@@ -93,12 +93,12 @@ class HttpConnection:
     @property
     def finished(self) -> bool:
         """All was said."""
-        return self._state is State.ENDED
+        return self._state is HttpState.ENDED
 
     @property
     def busy(self) -> bool:
         """A response is owed."""
-        return self._state is State.ANSWERING
+        return self._state is HttpState.ANSWERING
 
     def data_received(self, data: memoryview) -> int:
         """Take all in, and answer what is complete."""
@@ -115,7 +115,7 @@ class HttpConnection:
     def input_ended(self) -> None:
         """No more requests; one that waits is still answered."""
         self._draining = True
-        if self._state is not State.ANSWERING and self._state is not State.ENDED:
+        if self._state is not HttpState.ANSWERING and self._state is not HttpState.ENDED:
             self._codec.feed_end()
             self._advance()
 
@@ -127,7 +127,7 @@ class HttpConnection:
 
     def time_passed(self, now: float) -> None:
         """A request that dribbles in holds a connection for as long as it likes; not here."""
-        if self._state is not State.RECEIVING:
+        if self._state is not HttpState.RECEIVING:
             self._deadline = None
         elif self._deadline is None:
             self._deadline = now + self._settings.request_timeout_ms / 1000
@@ -138,24 +138,24 @@ class HttpConnection:
     def drain(self) -> None:
         """Finish the request that has begun, if one has; its response says that it is the last."""
         self._draining = True
-        if self._state is State.IDLE:
-            self._enter(State.ENDED)
+        if self._state is HttpState.IDLE:
+            self._enter(HttpState.ENDED)
 
     def closed(self) -> None:
         """Whoever still has a response for us may keep it."""
-        if self._state is not State.ENDED:
-            self._enter(State.ENDED)
+        if self._state is not HttpState.ENDED:
+            self._enter(HttpState.ENDED)
 
     # -----------------------------------------------------------------------------------------------------------------
 
-    def _enter(self, state: State) -> None:
+    def _enter(self, state: HttpState) -> None:
         assert state in TRANSITIONS[self._state], f"{self._state} -> {state}"
         self._state = state
 
     def _advance(self) -> None:
         self._advancing = True
         try:
-            while self._state is not State.ENDED and self._output_bytes < OUTPUT_BYTES_STEP:
+            while self._state is not HttpState.ENDED and self._output_bytes < OUTPUT_BYTES_STEP:
                 if not self._take_request():
                     return
         except HttpError as error:
@@ -170,26 +170,26 @@ class HttpConnection:
         request = self._codec.decode_request()
         if isinstance(request, Request):
             self.input_wanted = None
-            self._enter(State.ANSWERING)
+            self._enter(HttpState.ANSWERING)
             self._deadline = None
             self._handle(request, self._respond)
-            return self._state is not State.ANSWERING
+            return self._state is not HttpState.ANSWERING
         if request == "ended":
-            self._enter(State.ENDED)
+            self._enter(HttpState.ENDED)
             return False
         self._say([self._codec.encode_continue()])
         self.input_wanted = 1
-        state = State.RECEIVING if self._codec.has_begun else State.IDLE
+        state = HttpState.RECEIVING if self._codec.has_begun else HttpState.IDLE
         if state is not self._state:
             self._enter(state)
         return False
 
     def _respond(self, response: Response) -> None:
-        if self._state is State.ENDED:
+        if self._state is HttpState.ENDED:
             return  # The peer has gone in the meantime.
-        assert self._state is State.ANSWERING, "answered twice"
+        assert self._state is HttpState.ANSWERING, "answered twice"
         self._say(self._codec.encode_response(response, self._date(), close=self._draining))
-        self._enter(State.IDLE if self._codec.begin_next() and not self._draining else State.ENDED)
+        self._enter(HttpState.IDLE if self._codec.begin_next() and not self._draining else HttpState.ENDED)
         self.input_wanted = 0
         if not self._advancing:
             self._wake()
@@ -197,7 +197,7 @@ class HttpConnection:
     def _refuse(self, error: HttpError) -> None:
         """Answer what cannot be served, and end: where the next request would begin is no longer known."""
         self._say(self._codec.encode_response(self._encode_error(error), self._date(), close=True))
-        self._enter(State.ENDED)
+        self._enter(HttpState.ENDED)
 
     def _say(self, parts: list[bytes]) -> None:
         for part in parts:

@@ -5,6 +5,7 @@ Compiled where it can be.
 
 from __future__ import annotations
 
+from mainstem.model.header_names import TTL_HEADER
 from mainstem.wire.record_batch.encoding import encode_headers
 from mainstem.wire.varint import decode_varint
 
@@ -15,8 +16,7 @@ except ImportError:
 if not cython.compiled:
     from mainstem.wire.bytes_at import same_at
 
-TTL_HEADER = b"mainstem-ttl"
-"""How long a record may wait in a queue, in ms, as decimal digits."""
+_TTL_NAME = TTL_HEADER.encode()
 TTL_DIGITS_MAX = 19
 
 
@@ -71,9 +71,9 @@ def add_header(block: bytes, name: str, content: bytes) -> bytes:
 
 def ttl_of(headers: bytes) -> int:
     """What `mainstem-ttl` says; -1: nothing."""
-    if TTL_HEADER not in headers:
+    if _TTL_NAME not in headers:
         return -1
     for name, content in decode_headers(headers):
-        if name == "mainstem-ttl" and content is not None and content.isdigit() and len(content) < TTL_DIGITS_MAX:
+        if name == TTL_HEADER and content is not None and content.isdigit() and len(content) < TTL_DIGITS_MAX:
             return int(content)
     return -1

@@ -6,7 +6,7 @@ from mainstem.broker.acquisitions import Acquire, Acquisition, Source
 from mainstem.broker.broker import Broker
 from mainstem.broker.catalog.topics import DEFAULT_NAMESPACE, NewTopic
 from mainstem.broker.queues import Queue, QueueProperties, encode_headers
-from mainstem.broker.subscriptions.subscriptions import Wish
+from mainstem.broker.subscriptions.subscriptions import ReadRequest
 from mainstem.storage.contract import Append, Commit
 from mainstem.wire.record_batch import Record, encode_batch
 
@@ -56,5 +56,5 @@ async def shared(broker: Broker, group: str, log: int, records: int = 1_000) -> 
     """What a member of the share group is given."""
     await broker.share_groups.ensure(group)
     await broker.share_groups.open(group, log)
-    taken = await broker.share_groups.subscriptions.take(group, log, Wish("member", records, 1 << 20, True))
+    taken = await broker.share_groups.subscriptions.take(group, log, ReadRequest("member", records, 1 << 20, True))
     return [tuple(leased) for leased in taken.leased]

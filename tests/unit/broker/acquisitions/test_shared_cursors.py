@@ -8,7 +8,7 @@ from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
 from mainstem.broker.dead_letters.dead_letters import DeadLetters
 from mainstem.broker.errors import UnknownGroup, UnsuitableSource
-from mainstem.broker.subscriptions.subscriptions import Ruling, Verdict
+from mainstem.broker.subscriptions.subscriptions import LeaseVerdict, Ruling
 from mainstem.coordination.groups.group_offsets import CommittedOffset, TopicPlace
 from mainstem.model.errors import StorageFull
 from mainstem.storage.answer import Answer
@@ -55,7 +55,7 @@ def test_an_acknowledgement_in_the_commit_of_another_waits_for_it(
         one = await acquire(broker, "g", topics=["t"])
         assert one is not None
         await broker.acquisitions.pin(one.id)
-        rulings = {log: [Ruling(0, 0, Verdict.ACCEPT), Ruling(1, 1, Verdict.REJECT)]}
+        rulings = {log: [Ruling(0, 0, LeaseVerdict.ACCEPT), Ruling(1, 1, LeaseVerdict.REJECT)]}
         subscriptions = broker.share_groups.subscriptions
         acknowledging = asyncio.create_task(subscriptions.rule("g", "member", rulings))
         await letter.reached.wait()

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mainstem.broker.schedules import Search
-from mainstem.broker.schedules.window import Window
+from mainstem.broker.schedules.window import DueWindow
 from mainstem.coordination.schedules.errors import NotScheduled
 from mainstem.coordination.schedules.schedule import DAY_MS
 from mainstem.storage.local.runtime import local_runtime
@@ -59,7 +59,7 @@ class Model:
         elif kind == "wait":
             await bench.pass_ms(argument)  # type: ignore[arg-type]
         elif kind == "restart":
-            self.bench = await bench.restart(Window(bytes_max=4_000))
+            self.bench = await bench.restart(DueWindow(bytes_max=4_000))
         elif kind == "cancel" and (found := self.pick(argument)) is not None:  # type: ignore[arg-type]
             await self.settle(found)
             if found in self.waiting:
@@ -100,7 +100,7 @@ def test_any_history(operations: list[tuple[str, object]], small: bool) -> None:
     async def main() -> None:
         runtime = local_runtime(asyncio.get_running_loop())
         try:
-            window = Window(bytes_max=1_000) if small else None
+            window = DueWindow(bytes_max=1_000) if small else None
             model = Model(Bench(MemoryEngine(runtime), window=window))
             for kind, argument in operations:
                 await model.do(kind, argument)

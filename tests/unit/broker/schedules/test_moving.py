@@ -5,7 +5,7 @@ import random
 import pytest
 
 from mainstem.broker.schedules import Target
-from mainstem.broker.schedules.window import Window
+from mainstem.broker.schedules.window import DueWindow
 from mainstem.coordination.schedules.schedule import DAY_MS, HOUR_MS, MINUTE_MS
 from mainstem.coordination.schedules.scheduled_record import encode_letter
 from mainstem.model.errors import StorageFull
@@ -97,7 +97,7 @@ async def test_what_came_due_while_nobody_was_there_is_delivered_at_the_start(en
 
 @with_engine
 async def test_a_bucket_larger_than_memory_is_moved_all_the_same(engine: MemoryEngine) -> None:
-    bench = Bench(engine, window=Window(bytes_max=20_000))
+    bench = Bench(engine, window=DueWindow(bytes_max=20_000))
     seeded = random.Random(3)
     values = [f"v{number}".encode() for number in range(400)]
     due = {value: bench.now_ms + 3_000 + seeded.randrange(900) for value in values}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mainstem.broker.schedules import Place, Search, parse_id
+from mainstem.broker.schedules import Search, SearchPosition, parse_id
 from mainstem.coordination.schedules.errors import DueTimeTooFar, NotScheduled
 from mainstem.coordination.schedules.schedule import DAY_MS, HOUR_MS
 from mainstem.model.scheduling import DUE_MS_MAX
@@ -21,7 +21,7 @@ async def everything(bench: Bench, search: Search, limit: int = 1000) -> list[by
         after = page.after
         if after is None:
             return values
-        assert Place.decode(after.encode()) == after
+        assert SearchPosition.decode(after.encode()) == after
 
 
 @with_engine
@@ -99,5 +99,5 @@ async def test_a_time_that_cannot_be_kept_is_refused(engine: MemoryEngine) -> No
         await bench.put(b"value", DUE_MS_MAX)
     assert parse_id("zz") is None
     assert parse_id("ff" * 16) is None
-    assert Place.decode("1.2.3") is None
-    assert Place.decode("-1.0.0.0") is None
+    assert SearchPosition.decode("1.2.3") is None
+    assert SearchPosition.decode("-1.0.0.0") is None

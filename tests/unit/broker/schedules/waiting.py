@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from mainstem.broker.schedules import Letter, Schedules, Target
 from mainstem.broker.schedules.delivery import Again
-from mainstem.broker.schedules.window import Window
-from mainstem.coordination.commit_addition import Extra
+from mainstem.broker.schedules.window import DueWindow
+from mainstem.coordination.commit_addition import CommitAddition
 from mainstem.model.errors import MainstemError
 from mainstem.storage.contract import Commit
 from mainstem.storage.memory.engine import MemoryEngine
@@ -77,44 +77,44 @@ class Noted:
         self.commits = 0
         self.refusal: MainstemError | None = None
         self.poison: bytes | None = None
-        self._extras: list[Extra] = []
+        self._additions: list[CommitAddition] = []
 
-    async def deliver(self, letters: Sequence[Letter], extra: Extra, again: Again) -> None:
+    async def deliver(self, letters: Sequence[Letter], addition: CommitAddition, again: Again) -> None:
         refusal = self.refusal
         if self.poison is not None and any(letter.value == self.poison for letter in letters):
             from mainstem.model.errors import BatchTooLarge
 
             refusal = BatchTooLarge("poison")
         if refusal is not None:
-            extra.seal()
-            extra.resolved(refusal)
+            addition.seal()
+            addition.resolved(refusal)
             raise refusal
         self.commits += bool(letters)
-        await self._commit(extra, letters)
+        await self._commit(addition, letters)
 
-    async def _commit(self, extra: Extra, letters: Sequence[Letter] = ()) -> None:
-        share = extra.seal()
+    async def _commit(self, addition: CommitAddition, letters: Sequence[Letter] = ()) -> None:
+        share = addition.seal()
         answer = self._engine.commit([Commit(appends=share.appends, state=share.state)])
         # Part of the commit: it happens with it, also when whoever asked for it is gone before the answer.
         self.delivered += [(self._clock.now_ms(), letter) for letter in letters]
         (outcome,) = await answer
         if isinstance(outcome, MainstemError):
-            extra.resolved(outcome)
+            addition.resolved(outcome)
             raise outcome
-        extra.resolved(outcome.bases)
+        addition.resolved(outcome.bases)
 
     # As the outbox of a turn
 
-    def add(self, extra: Extra) -> None:
-        self._extras.append(extra)
+    def add(self, addition: CommitAddition) -> None:
+        self._additions.append(addition)
 
     def grow(self, size: int) -> None:
         pass
 
     async def end_turn(self) -> None:
-        extras, self._extras = self._extras, []
-        for extra in extras:
-            await self._commit(extra)
+        additions, self._additions = self._additions, []
+        for addition in additions:
+            await self._commit(addition)
 
     @property
     def values(self) -> list[bytes | None]:
@@ -124,7 +124,7 @@ class Noted:
 class Bench:
     """All of it together."""
 
-    def __init__(self, engine: MemoryEngine, clock: HandClock | None = None, window: Window | None = None) -> None:
+    def __init__(self, engine: MemoryEngine, clock: HandClock | None = None, window: DueWindow | None = None) -> None:
         self.engine = engine
         self.clock = clock or HandClock()
         self.noted = Noted(engine, self.clock)
@@ -141,7 +141,7 @@ class Bench:
     async def pass_ms(self, milliseconds: int) -> None:
         await self.clock.pass_ms(milliseconds, self.schedules)
 
-    async def restart(self, window: Window | None = None) -> Bench:
+    async def restart(self, window: DueWindow | None = None) -> Bench:
         """The process ends without a word; another one takes over. What was delivered stays delivered."""
         self.schedules.stop()
         after = Bench(self.engine, self.clock, window)

@@ -3,7 +3,7 @@
 from mainstem.broker.groups.directed_groups import Beat
 from mainstem.broker.groups.groups import CommittedOffset, GroupRules, JoinWish, TopicPlace
 from mainstem.broker.groups.streams_groups import StreamsBeat
-from mainstem.broker.subscriptions.subscriptions import Ruling, Verdict, Wish
+from mainstem.broker.subscriptions.subscriptions import LeaseVerdict, ReadRequest, Ruling
 from mainstem.wire.kafka.consumer_protocol import encode_assignment
 from tests.unit.coordination.streams.applications import COUNTING
 from tests.unit.protocols.http.http_client import NOW_MS, Client, with_client
@@ -121,8 +121,8 @@ async def test_a_share_group_is_shown_with_what_is_not_settled(client: Client) -
     await shared.beat("g", Beat("m", 0, "client", frozenset({"a"})))
     log = client.broker.topics.get("a").logs[0]
     await shared.open("g", log)
-    assert (await shared.subscriptions.take("g", log, Wish("m", 10, 1 << 20))).records == 4
-    verdicts = [Ruling(0, 0, Verdict.ACCEPT), Ruling(2, 2, Verdict.ACCEPT)]
+    assert (await shared.subscriptions.take("g", log, ReadRequest("m", 10, 1 << 20))).records == 4
+    verdicts = [Ruling(0, 0, LeaseVerdict.ACCEPT), Ruling(2, 2, LeaseVerdict.ACCEPT)]
     assert await shared.subscriptions.rule("g", "m", {log: verdicts}) == {}
     group = await client.get("/v1/groups/g")
     assert (group["state"], group["is_shared"], group["assigned_by"]) == ("stable", True, "broker")

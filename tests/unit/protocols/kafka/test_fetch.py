@@ -8,7 +8,7 @@ import pytest
 
 from mainstem.broker.log import Answer, ReadResult
 from mainstem.protocols.kafka.codec.fetch import FetchRequest, PartitionFetch
-from mainstem.protocols.kafka.handlers.records.fetch import Fetch, Place
+from mainstem.protocols.kafka.handlers.records.fetch import Fetch, FetchedPartition
 from mainstem.wire.kafka import ApiKey, ErrorCode
 from mainstem.wire.record_batch import batches_in, decode_records
 from tests.unit.protocols.kafka.client import Client, Connect, batch, with_adapter
@@ -215,7 +215,7 @@ def test_reads_under_way_share_the_limit_of_the_answer() -> None:
     request = FetchRequest(
         -1, 0, 1, 2_500, committed_only=False, session_id=0, session_epoch=-1, topics=[("t", wanted)]
     )
-    fetch = Fetch(request, 2_500, request.topics, [Place(each) for each in wanted])
+    fetch = Fetch(request, 2_500, request.topics, [FetchedPartition(each) for each in wanted])
     assert [fetch.reserve(place) for place in fetch.places] == [1_000, 1_000, 500, 0, 0, 0]
     fetch.take(fetch.places[0], Answer.of(ReadResult([b"x" * 300], 0, 9, 9, 3)))
     assert fetch.gathered_bytes == 300
@@ -233,7 +233,7 @@ def test_who_was_left_out_is_read_when_others_bring_nothing() -> None:
     request = FetchRequest(
         -1, 500, 1, 1_000, committed_only=True, session_id=0, session_epoch=-1, topics=[("t", wanted)]
     )
-    fetch = Fetch(request, 1_000, request.topics, [Place(each) for each in wanted])
+    fetch = Fetch(request, 1_000, request.topics, [FetchedPartition(each) for each in wanted])
     assert [fetch.reserve(place) for place in fetch.places] == [1_000, 0]
     open_records = bytes(batch(b"x" * 800))
     fetch.take(fetch.places[0], Answer.of(ReadResult([open_records], 0, 1, 0, 1)))

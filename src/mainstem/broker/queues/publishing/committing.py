@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from mainstem.broker.clock import Clock, Timer
 from mainstem.broker.intake import Intake
 from mainstem.broker.queues.publishing.draft import Draft, TakeState
-from mainstem.coordination.commit_addition import Extra
+from mainstem.coordination.commit_addition import CommitAddition
 from mainstem.model.errors import DiskError, EngineClosed, MainstemError, StorageFull, UnknownLog
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import CommitResult, Committed, Engine, LogChange, Mutation
@@ -98,9 +98,9 @@ class Committing:
         if not self._is_scheduled and self._timer is None:
             self._timer = self._clock.call_later(SETTLE_DELAY_S, self._flush_late)
 
-    def add(self, extra: Extra) -> None:
+    def add(self, addition: CommitAddition) -> None:
         """Commit this along with what was put so far. It may grow until it is sealed."""
-        self._draft.extras.append(extra)
+        self._draft.additions.append(addition)
         self._schedule()
 
     def grow(self, size: int) -> None:
@@ -235,8 +235,8 @@ class Committing:
 
     def _refused(self, draft: Draft, error: BaseException) -> None:
         log.warning("a commit of %d batches to queues is refused: %s", len(draft.batches), error)
-        for extra in draft.extras:
-            extra.resolved(error if isinstance(error, MainstemError) else EngineClosed(str(error)))
+        for addition in draft.additions:
+            addition.resolved(error if isinstance(error, MainstemError) else EngineClosed(str(error)))
         for batch in draft.batches:
             for lane in (batch.lane, *batch.refers):
                 lane.queue.came(batch.count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mainstem.coordination.commit_addition import Extra, Share
+from mainstem.coordination.commit_addition import CommitAddition, SealedAddition
 from mainstem.storage.contract import Append, Commit, LogChange, Mutation, Refer
 from mainstem.wire.messages.batch_underway import BatchUnderway
 from mainstem.wire.messages.message import Message, copy_messages
@@ -20,16 +20,16 @@ class Draft:
     """What will be one commit."""
 
     __slots__ = (
+        "additions",
         "batches",
         "bytes",
         "callbacks",
         "changes",
         "dirty",
-        "extras",
         "laid_off",
         "referred",
         "sealed",
-        "shares",
+        "sealed_additions",
         "state",
     )
 
@@ -43,9 +43,9 @@ class Draft:
         """Lanes whose cursors are to be stored."""
         self.laid_off: list[Message] = []
         """Settled together with what is appended here, as in a transaction, or by dead letters: not settled if this fails."""
-        self.extras: list[Extra] = []
+        self.additions: list[CommitAddition] = []
         """Of others, to be committed along."""
-        self.shares: list[Share] = []
+        self.sealed_additions: list[SealedAddition] = []
         self.state: list[Mutation] = []
         self.changes: list[LogChange] = []
         self.bytes = 0
@@ -55,7 +55,7 @@ class Draft:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to do."""
-        return not (self.batches or self.dirty or self.extras or self.state or self.changes)
+        return not (self.batches or self.dirty or self.additions or self.state or self.changes)
 
     def seal(self, take_state: TakeState) -> None:
         """It is complete: what the cursors have to say by now belongs to it, and nothing that is settled later."""
@@ -63,7 +63,7 @@ class Draft:
             if batch.lane.batch is batch:
                 batch.lane.batch = None
             self.sealed.append(batch.seal())
-        self.shares = [extra.seal() for extra in self.extras]
+        self.sealed_additions = [addition.seal() for addition in self.additions]
         self._take_state(take_state)
 
     def without_gone(self, take_state: TakeState) -> bool:
@@ -93,10 +93,10 @@ class Draft:
         appends = [Append(batch.lane.log, data) for batch, data in zip(self.batches, self.sealed, strict=True)]
         refers = [Refer(lane.log, n) for n, batch in enumerate(self.batches) for lane in batch.refers]
         state, changes = self.state, self.changes
-        for share in self.shares:
-            appends += share.appends
-            state = [*state, *share.state]
-            changes = [*changes, *share.changes]
+        for sealed in self.sealed_additions:
+            appends += sealed.appends
+            state = [*state, *sealed.state]
+            changes = [*changes, *sealed.changes]
         return Commit(appends=appends, refers=refers, state=state, changes=changes)
 
     def accept(self, bases: Sequence[int], arrived: dict[QueueLane, None], window_bytes_max: int) -> None:
@@ -108,9 +108,9 @@ class Draft:
             batch.lane.queue.came(batch.count)
             arrived[batch.lane] = None
         at = len(batches)
-        for extra, share in zip(self.extras, self.shares, strict=True):
-            extra.resolved(bases[at : at + len(share.appends)])
-            at += len(share.appends)
+        for addition, sealed in zip(self.additions, self.sealed_additions, strict=True):
+            addition.resolved(bases[at : at + len(sealed.appends)])
+            at += len(sealed.appends)
         for batch in batches:
             for lane in batch.refers:
                 lane.accept(bases[at], batch.count, _copies(batch, lane, window_bytes_max))

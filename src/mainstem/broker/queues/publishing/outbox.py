@@ -13,7 +13,7 @@ from mainstem.broker.intake import Intake
 from mainstem.broker.queues.delivery.priority_lane import URGENT_FROM
 from mainstem.broker.queues.publishing.committing import Committing
 from mainstem.broker.queues.publishing.outcome import HOLD, REFUSED, TAKEN
-from mainstem.coordination.commit_addition import Extra
+from mainstem.coordination.commit_addition import CommitAddition
 from mainstem.model.errors import CommitTooLarge, StorageFull
 from mainstem.storage.contract import Engine
 from mainstem.wire.messages.batch_underway import BatchUnderway, encode_content
@@ -321,7 +321,7 @@ class Outbox(Committing):
         self._draft.laid_off += messages
 
     async def commit_transaction(
-        self, puts: Sequence[Put], settle: Callable[[], None] = _nothing, extra: Extra | None = None
+        self, puts: Sequence[Put], settle: Callable[[], None] = _nothing, addition: CommitAddition | None = None
     ) -> list[int]:
         """All of it in one commit; what `settle` does, too. Answers which of the puts a full queue refused.
 
@@ -343,8 +343,8 @@ class Outbox(Committing):
                     )
                     if taken == REFUSED and number not in refused[-1:]:
                         refused.append(number)
-            if extra is not None:
-                self.add(extra)
+            if addition is not None:
+                self.add(addition)
             settle()
         finally:
             self.is_whole = False

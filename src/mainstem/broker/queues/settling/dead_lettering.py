@@ -14,9 +14,6 @@ import msgspec
 
 from mainstem.broker.queues.publishing.outbox import Put
 from mainstem.coordination.queues.deaths import (
-    DEAD_HEADER,
-    ORIGIN_HEADER,
-    TTL_HEADER,
     Attempt,
     Death,
     Origin,
@@ -28,6 +25,7 @@ from mainstem.coordination.queues.deaths import (
     with_death,
 )
 from mainstem.coordination.routes.errors import UnknownExchange
+from mainstem.model.header_names import DEAD_HEADER, ORIGIN_HEADER, TTL_HEADER
 from mainstem.wire.messages.header_block import decode_headers
 from mainstem.wire.messages.message import Message
 from mainstem.wire.record_batch import encode_headers
@@ -40,9 +38,6 @@ if TYPE_CHECKING:
     from mainstem.coordination.queues.properties import QueueProperties
 
 __all__ = [
-    "DEAD_HEADER",
-    "ORIGIN_HEADER",
-    "TTL_HEADER",
     "DeadLettering",
     "Death",
     "Envelopes",

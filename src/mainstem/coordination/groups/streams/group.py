@@ -191,7 +191,9 @@ class StreamsGroup:
         if topology != self.topology:
             self.topology, self._is_topology_new = topology, True
         is_joining = beat.epoch == JOINS
-        member, is_new = self._admit(beat.member_id, now_ms) if is_joining else (self.find(beat.member_id), False)
+        member, is_new = (
+            self._find_or_add_member(beat.member_id, now_ms) if is_joining else (self.find(beat.member_id), False)
+        )
         is_repeated = beat.epoch not in (JOINS, member.epoch)
         if member.take(beat) or is_new:
             self._changed.add(member.id)
@@ -235,7 +237,7 @@ class StreamsGroup:
             self._planned = seen
         return self.plan
 
-    def _admit(self, member_id: str, now_ms: int) -> tuple[StreamsMember, bool]:
+    def _find_or_add_member(self, member_id: str, now_ms: int) -> tuple[StreamsMember, bool]:
         """The member that joins, and whether the group has not had it before."""
         member = self.members.get(member_id)
         if member is not None:

@@ -15,17 +15,17 @@ from mainstem.protocols.amqp.handlers.deliver.times import DeliveryTimes, timed_
 from mainstem.protocols.amqp.handlers.deliver.unacknowledged import Unacknowledged, shares
 from mainstem.protocols.amqp.handlers.publish.plans import Plan
 from mainstem.protocols.amqp.handlers.publish.publishing import Publisher
+from mainstem.protocols.amqp.session.machine import OUTPUT_BYTES_MAX
 
 if TYPE_CHECKING:
-    from mainstem.protocols.amqp.handlers.connection import Connection
+    from mainstem.protocols.amqp.handlers.connection import AmqpConnection
     from mainstem.protocols.amqp.handlers.deliver.consumers import ChannelConsumer
 
-Verdict: TypeAlias = tuple[str, list[int], list[Message]]
+Acknowledgement: TypeAlias = tuple[str, list[int], list[Message]]
 """What is to be done with deliveries, and their tags."""
 
 REPLIES_BYTES_MAX = 8 << 20
 """Direct replies that may wait to be sent; more are dropped, as they are when nobody listens."""
-OUTPUT_BYTES_MAX = 256 << 10
 
 PUBLISH, ACK, REJECT, NACK = map(id_of, ("basic.publish", "basic.ack", "basic.reject", "basic.nack"))
 
@@ -40,7 +40,7 @@ class Getter:
 class Channel:
     """The broker's side of one channel."""
 
-    def __init__(self, connection: Connection, number: int) -> None:
+    def __init__(self, connection: AmqpConnection, number: int) -> None:
         self.connection = connection
         self.number = number
         self.consumers: dict[str, ChannelConsumer] = {}
@@ -58,7 +58,7 @@ class Channel:
         self.reply_name: str | None = None
         self.reply_tag = ""
         self.publisher = Publisher(self)
-        self.verdicts: list[Verdict] | None = None
+        self.verdicts: list[Acknowledgement] | None = None
         """In a transaction: what tx.commit will settle, with what is to be done."""
         self.is_ended = False
         self._settled: list[Message] = []

@@ -17,6 +17,7 @@ from mainstem.protocols.amqp.handlers.limits import check_channels, check_connec
 from mainstem.protocols.amqp.handlers.publish.plans import Planner
 from mainstem.protocols.amqp.mapping.words import namespace_of
 from mainstem.protocols.amqp.session import AmqpSession
+from mainstem.protocols.amqp.session.machine import OUTPUT_BYTES_MAX
 
 if TYPE_CHECKING:
     from mainstem.protocols.amqp.handlers.deliver.consumers import ChannelConsumer
@@ -25,14 +26,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-OUTPUT_BYTES_MAX = 256 << 10
-"""With so much waiting to be sent, nothing more is delivered."""
 PASS_SECONDS = 0.004
 """How long one connection may keep the loop; then others have their turn."""
 LOW_ON_DISK = "low on disk"
 
 
-class Connection:
+class AmqpConnection:
     """The broker's side of a session."""
 
     def __init__(self, node: Node, session: AmqpSession, endpoints: Endpoints) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from mainstem.broker.dialect import ChannelFacts, ConnectionFacts, ConsumerFacts, NotInDialect, Opened, Sealed
 from mainstem.broker.queues import Message, QueueProperties
+from mainstem.model.header_names import KEY_HEADER
 from mainstem.protocols.amqp.codec.properties import (
     LAYOUT,
     OCTET,
@@ -19,12 +20,12 @@ from mainstem.protocols.amqp.codec.properties import (
 from mainstem.protocols.amqp.errors import AmqpError, ConnectionError_
 from mainstem.protocols.amqp.handlers.publish.plans import expiration_ms
 from mainstem.protocols.amqp.mapping.arguments import check_equivalent, declared_arguments, queue_properties
-from mainstem.protocols.amqp.mapping.envelope import KEY_HEADER, further_keys, seal
+from mainstem.protocols.amqp.mapping.envelope import further_keys, seal
 from mainstem.protocols.amqp.mapping.values import plain_table, readable, table_of
 
 if TYPE_CHECKING:
     from mainstem.protocols.amqp.handlers.channel import Channel
-    from mainstem.protocols.amqp.handlers.connection import Connection
+    from mainstem.protocols.amqp.handlers.connection import AmqpConnection
     from mainstem.protocols.amqp.handlers.node import Node
 
 P = ParamSpec("P")
@@ -102,7 +103,7 @@ class AmqpDialect:
         return [_describe(connection) for connection in self._node.connections]
 
 
-def _describe(connection: Connection) -> ConnectionFacts:
+def _describe(connection: AmqpConnection) -> ConnectionFacts:
     def close(reason: str) -> None:
         connection.session.fail(ConnectionError_(CONNECTION_FORCED, reason))
 

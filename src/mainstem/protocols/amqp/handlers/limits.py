@@ -9,10 +9,10 @@ from mainstem.protocols.amqp.errors import not_allowed, precondition_failed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mainstem.protocols.amqp.handlers.connection import Connection
+    from mainstem.protocols.amqp.handlers.connection import AmqpConnection
 
 
-def check_connections(connection: Connection, host: str, namespace: str) -> None:
+def check_connections(connection: AmqpConnection, host: str, namespace: str) -> None:
     """Whether there may be one more. Raises ConnectionError_."""
     broker = connection.node.broker
     others = connection.node.connections
@@ -27,7 +27,7 @@ def check_connections(connection: Connection, host: str, namespace: str) -> None
         not_allowed(f"connection refused for user '{connection.user}': user connection limit ({limit}) is reached")
 
 
-def check_channels(connection: Connection) -> None:
+def check_channels(connection: AmqpConnection) -> None:
     """Whether the user may have one more. Raises ConnectionError_."""
     limit = _user_limit(connection, "max-channels")
     if limit is None:
@@ -40,7 +40,7 @@ def check_channels(connection: Connection) -> None:
         )
 
 
-def check_queues(connection: Connection, name: str) -> None:
+def check_queues(connection: AmqpConnection, name: str) -> None:
     """Whether the virtual host may have one more. Raises ChannelError."""
     found = connection.node.broker.namespaces.find(connection.namespace)
     limit = _limit(found.limits if found is not None else {}, "max-queues")
@@ -50,7 +50,7 @@ def check_queues(connection: Connection, name: str) -> None:
         )
 
 
-def _user_limit(connection: Connection, what: str) -> int | None:
+def _user_limit(connection: AmqpConnection, what: str) -> int | None:
     user = connection.node.broker.access.find(connection.user)
     return _limit(user.limits if user is not None else {}, what)
 

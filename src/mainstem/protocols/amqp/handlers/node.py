@@ -16,7 +16,7 @@ from mainstem.protocols.amqp.session import AmqpSettings, LoginRefused
 
 if TYPE_CHECKING:
     from mainstem.protocols.amqp.handlers.channel import Channel
-    from mainstem.protocols.amqp.handlers.connection import Connection
+    from mainstem.protocols.amqp.handlers.connection import AmqpConnection
 
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
 """Runs a coroutine to its end, on the broker's thread."""
@@ -55,7 +55,7 @@ class Node:
         self.settings = settings
         self.spawn = spawn
         self.envelopes = Envelopes()
-        self.connections: dict[Connection, None] = {}
+        self.connections: dict[AmqpConnection, None] = {}
         self.reply_channels: dict[str, Channel] = {}
         """Who listens for direct replies, by the name it was given for that."""
         self._password = password

@@ -8,25 +8,25 @@ from mainstem.protocols.amqp.errors import access_refused
 from mainstem.protocols.amqp.mapping.words import exchange_words, queue_words
 
 if TYPE_CHECKING:
-    from mainstem.protocols.amqp.handlers.connection import Connection
+    from mainstem.protocols.amqp.handlers.connection import AmqpConnection
 
 Action = Literal["configure", "write", "read"]
 DEFAULT_EXCHANGE_ALIAS = "amq.default"
 
 
-def check_queue(connection: Connection, action: Action, name: str) -> None:
+def check_queue(connection: AmqpConnection, action: Action, name: str) -> None:
     """Raises ChannelError."""
     if not connection.node.broker.access.may(connection.user, connection.namespace, action, name):
         _refuse(connection, action, queue_words(name, connection.host))
 
 
-def check_exchange(connection: Connection, action: Action, name: str) -> None:
+def check_exchange(connection: AmqpConnection, action: Action, name: str) -> None:
     """Raises ChannelError."""
     if not connection.node.broker.access.may(connection.user, connection.namespace, action, name):
         _refuse(connection, action, exchange_words(name or DEFAULT_EXCHANGE_ALIAS, connection.host))
 
 
-def check_key(connection: Connection, action: Action, exchange: str, routing_key: str) -> None:
+def check_key(connection: AmqpConnection, action: Action, exchange: str, routing_key: str) -> None:
     """Of a topic exchange. Raises ChannelError."""
     found = connection.router.find(exchange)
     if found is None or found.kind != "topic":
@@ -37,5 +37,5 @@ def check_key(connection: Connection, action: Action, exchange: str, routing_key
         _refuse(connection, action, f"topic '{routing_key}' in {words}")
 
 
-def _refuse(connection: Connection, action: Action, what: str) -> None:
+def _refuse(connection: AmqpConnection, action: Action, what: str) -> None:
     access_refused(f"{action} access to {what} refused for user '{connection.user}'")

@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from mainstem.broker.queues import Message, deaths_of, decode_headers, encode_headers, find_header
+from mainstem.model.header_names import KEY_HEADER, TTL_HEADER
 from mainstem.protocols.amqp.codec.field_table import Field, Table, encode_table
 from mainstem.protocols.amqp.codec.methods import encode_short_string
 from mainstem.protocols.amqp.codec.properties import Properties, decode_properties, encode_properties
@@ -31,9 +32,6 @@ from mainstem.protocols.amqp.mapping.values import plain_table, readable
 
 RAW_HEADER = "amqp.raw"
 OLD_HEADER = "amqp"
-TTL_HEADER = "mainstem-ttl"
-KEY_HEADER = "mainstem-key"
-"""The key of the record, where a publisher wants one; and where a consumer is told of it."""
 RESERVED_PREFIXES = ("mainstem-", "amqp.")
 CACHED_MAX = 4_096
 CACHED_BYTES_MAX = 2_048

@@ -10,7 +10,7 @@ from mainstem.protocols.amqp.codec.methods import Method
 from mainstem.protocols.amqp.errors import ConnectionError_, not_allowed
 from mainstem.protocols.amqp.session.ports import LoginRefused
 from mainstem.protocols.amqp.session.settings import FRAME_BYTES_MIN
-from mainstem.protocols.amqp.session.state import State
+from mainstem.protocols.amqp.session.state import AmqpState
 
 if TYPE_CHECKING:
     from mainstem.protocols.amqp.session.machine import AmqpSession
@@ -30,7 +30,7 @@ def greet(session: AmqpSession, header: bytes) -> int:
         session.say(PROTOCOL_HEADER)
         session.end()
         return 0
-    session.enter(State.STARTING)
+    session.enter(AmqpState.STARTING)
     session.send(
         0,
         "connection.start",
@@ -64,7 +64,7 @@ def log_in(session: AmqpSession, method: Method) -> None:
             session.send(0, "connection.close", reply_code=403, reply_text=told.text)
         session.end()
         return
-    session.enter(State.TUNING)
+    session.enter(AmqpState.TUNING)
     settings = session.settings
     session.send(
         0,
@@ -84,13 +84,13 @@ def tune(session: AmqpSession, method: Method) -> None:
     session.reader.payload_bytes_max = frame_max
     session.channel_max = channel_max
     session.heartbeat.interval_s = method["heartbeat"]
-    session.enter(State.OPENING)
+    session.enter(AmqpState.OPENING)
 
 
 def open_host(session: AmqpSession, method: Method) -> None:
     """connection.open."""
     session.connection.open_host(method["virtual_host"])
-    session.enter(State.RUNNING)
+    session.enter(AmqpState.RUNNING)
     session.send(0, "connection.open-ok")
 
 

@@ -20,23 +20,23 @@ from mainstem.protocols.amqp.errors import AmqpError, ChannelError, ConnectionEr
 from mainstem.protocols.amqp.session import handshake
 from mainstem.protocols.amqp.session.handshake import PROTOCOL_HEADER
 from mainstem.protocols.amqp.session.heartbeat import Heartbeat
-from mainstem.protocols.amqp.session.ports import Channel, Connection
+from mainstem.protocols.amqp.session.ports import ConnectionPort, SessionChannel
 from mainstem.protocols.amqp.session.settings import FRAME_BYTES_MIN, AmqpSettings
-from mainstem.protocols.amqp.session.state import TRANSITIONS, State
+from mainstem.protocols.amqp.session.state import TRANSITIONS, AmqpState
 
 log = logging.getLogger(__name__)
 
 FRAME_BYTES_BEFORE_TUNING = 8_192
-OUTPUT_BYTES_STEP = 256 << 10
+OUTPUT_BYTES_MAX = 256 << 10
 """With so much waiting to be sent, requests and deliveries are left for later."""
 
 
-HANDSHAKE = frozenset({State.GREETING, State.STARTING, State.TUNING, State.OPENING})
+HANDSHAKE = frozenset({AmqpState.GREETING, AmqpState.STARTING, AmqpState.TUNING, AmqpState.OPENING})
 STATE_METHODS = {
-    "connection.start-ok": State.STARTING,
-    "connection.tune-ok": State.TUNING,
-    "connection.open": State.OPENING,
-    "connection.update-secret": State.RUNNING,
+    "connection.start-ok": AmqpState.STARTING,
+    "connection.tune-ok": AmqpState.TUNING,
+    "connection.open": AmqpState.OPENING,
+    "connection.update-secret": AmqpState.RUNNING,
 }
 
 
@@ -47,7 +47,7 @@ class AmqpSession:
         self,
         wake: Callable[[], None],
         settings: AmqpSettings,
-        connect: Callable[[AmqpSession], Connection],
+        connect: Callable[[AmqpSession], ConnectionPort],
     ) -> None:
         self.input_wanted: int | None = len(PROTOCOL_HEADER)
         self.settings = settings
@@ -56,13 +56,13 @@ class AmqpSession:
         self.client_properties: Table = {}
         self.capabilities: frozenset[str] = frozenset()
         """What the client says it understands."""
-        self.channels: dict[int, Channel] = {}
+        self.channels: dict[int, SessionChannel] = {}
         self.is_output_paused = False
         self.in_flight_bytes = 0
         """Published, and not durable yet."""
         self.output_bytes = 0
         self._wake = wake
-        self._state = State.GREETING
+        self._state = AmqpState.GREETING
         self._output: list[bytes | bytearray] = []
         self._closing_channels: set[int] = set()
         self.reader = FrameReader(self.channels, self, settings.message_bytes_max)
@@ -87,7 +87,7 @@ class AmqpSession:
     @property
     def finished(self) -> bool:
         """All was said."""
-        return self._state is State.ENDED
+        return self._state is AmqpState.ENDED
 
     @property
     def busy(self) -> bool:
@@ -100,7 +100,7 @@ class AmqpSession:
         self._receiving = True
         used = 0
         try:
-            if self._state is State.GREETING:
+            if self._state is AmqpState.GREETING:
                 used = handshake.greet(self, bytes(data[: len(PROTOCOL_HEADER)]))
             if self.connection.has_rest and not self._is_waiting():
                 self.connection.publish_rest()
@@ -112,7 +112,7 @@ class AmqpSession:
             self.fail(error)
         finally:
             self._receiving = False
-        if self._state is State.ENDED:
+        if self._state is AmqpState.ENDED:
             return len(data)
         self._proceed()
         return used
@@ -124,7 +124,7 @@ class AmqpSession:
             self._output = []
             self.output_bytes = 0
             self.heartbeat.spoke = True
-            if not self.is_output_paused and self._state is State.RUNNING:
+            if not self.is_output_paused and self._state is AmqpState.RUNNING:
                 self.connection.output_taken()
         return output
 
@@ -141,12 +141,12 @@ class AmqpSession:
     def output_resumed(self) -> None:
         """The peer reads again."""
         self.is_output_paused = False
-        if self._state is State.RUNNING:
+        if self._state is AmqpState.RUNNING:
             self.connection.output_taken()
 
     def time_passed(self, now: float) -> None:
         """Heartbeats, and the time that a handshake may take."""
-        if self._state is State.ENDED:
+        if self._state is AmqpState.ENDED:
             return
         if self.input_wanted is None or self.is_output_paused:
             self.heartbeat.heard = True  # It is we who do not listen.
@@ -167,14 +167,14 @@ class AmqpSession:
 
     def drain(self) -> None:
         """Finish what is in flight, say why, and end."""
-        if self._state is State.ENDED:
+        if self._state is AmqpState.ENDED:
             return
-        if self._state is State.RUNNING:
+        if self._state is AmqpState.RUNNING:
             self._farewell = ConnectionError_(320, "broker forced connection closure with reason 'shutdown'")
             self.connection.stop_publishing()
-            self.enter(State.CLOSING)
+            self.enter(AmqpState.CLOSING)
             self._proceed()
-        elif self._state is not State.CLOSING:
+        elif self._state is not AmqpState.CLOSING:
             self.end()
 
     def closed(self) -> None:
@@ -185,7 +185,7 @@ class AmqpSession:
 
     def say(self, frames: bytes | bytearray) -> None:
         """Send frames."""
-        if self._state is not State.ENDED:
+        if self._state is not AmqpState.ENDED:
             self._output.append(frames)
             self.output_bytes += len(frames)
             if not self._receiving:
@@ -217,7 +217,7 @@ class AmqpSession:
 
     def block(self, reason: str | None) -> None:
         """Publishers must wait (None: no longer). They are told if they asked to be."""
-        if self._state is not State.RUNNING or self._is_blocked == (reason is not None):
+        if self._state is not AmqpState.RUNNING or self._is_blocked == (reason is not None):
             return
         self._is_blocked = reason is not None
         if "connection.blocked" in self.capabilities:
@@ -231,7 +231,7 @@ class AmqpSession:
 
     def fail(self, error: AmqpError, channel: int = 0, payload: bytes = b"") -> None:
         """Tell the peer what was wrong, and close what the error closes. The payload is that of the guilty method."""
-        if self._state is State.ENDED:
+        if self._state is AmqpState.ENDED:
             return
         class_id, method_id = int.from_bytes(payload[:2], "big"), int.from_bytes(payload[2:4], "big")
         reason: dict[str, Any] = {
@@ -248,7 +248,7 @@ class AmqpSession:
             self.send(channel, "channel.close", **reason)
             return
         log.info("a connection is closed: %s", error.text)
-        if self._state in HANDSHAKE and self._state is not State.OPENING and self._state is not State.TUNING:
+        if self._state in HANDSHAKE and self._state is not AmqpState.OPENING and self._state is not AmqpState.TUNING:
             self.end()  # Nothing is told to who has not said who it is.
             return
         self.send(0, "connection.close", **reason)
@@ -265,7 +265,7 @@ class AmqpSession:
         try:
             if channel == 0:
                 self._take_connection_method(decode_method(payload))
-            elif self._state is not State.RUNNING:
+            elif self._state is not AmqpState.RUNNING:
                 fail(505, f"type 1, {len(payload)} octets on channel {channel} before the connection is open")
             elif channel in self._closing_channels:
                 self._take_closing(channel, payload)
@@ -328,18 +328,18 @@ class AmqpSession:
         elif name == "channel.close":
             self.send(number, "channel.close-ok")
 
-    def _forget_channel(self, number: int) -> Channel:
+    def _forget_channel(self, number: int) -> SessionChannel:
         self.reader.forget(number)
         return self.channels.pop(number)
 
     # Ends ------------------------------------------------------------------------------------------------------------
 
     def _close_on_request(self) -> None:
-        if self._state is not State.RUNNING:
+        if self._state is not AmqpState.RUNNING:
             self.send(0, "connection.close-ok")
             self.end()
             return
-        self.enter(State.CLOSING)
+        self.enter(AmqpState.CLOSING)
         self.hold()
 
         def answer() -> None:
@@ -353,14 +353,14 @@ class AmqpSession:
 
     def end(self) -> None:
         """Say nothing more, and give back all that it held."""
-        if self._state is State.ENDED:
+        if self._state is AmqpState.ENDED:
             return
-        self.enter(State.ENDED)
+        self.enter(AmqpState.ENDED)
         self.input_wanted = None
         self.channels.clear()
         self.connection.lost()
 
-    def enter(self, state: State) -> None:
+    def enter(self, state: AmqpState) -> None:
         """Go on to this state."""
         assert state in TRANSITIONS[self._state], f"{self._state} -> {state}"
         self._state = state
@@ -372,18 +372,18 @@ class AmqpSession:
         return (
             self._holds > 0
             or self._is_blocked
-            or self.output_bytes >= OUTPUT_BYTES_STEP
-            or self._state is State.CLOSING
-            or self._state is State.ENDED
+            or self.output_bytes >= OUTPUT_BYTES_MAX
+            or self._state is AmqpState.CLOSING
+            or self._state is AmqpState.ENDED
         )
 
     def _proceed(self) -> None:
         """Say when to be called next, and end when nothing is left to do."""
-        if self._state is State.ENDED:
+        if self._state is AmqpState.ENDED:
             return
         if self._holds or self._is_blocked or self.in_flight_bytes > self.settings.in_flight_bytes_max:
             self.input_wanted = None
-        elif self._state is State.CLOSING:
+        elif self._state is AmqpState.CLOSING:
             self.input_wanted = None
             if not self.connection.owed:
                 self._say_farewell()
@@ -392,7 +392,7 @@ class AmqpSession:
         elif self._input_ended and not self.reader.stopped and not self.connection.owed:
             self.end()
         else:
-            self.input_wanted = self.reader.wanted if self._state is not State.GREETING else len(PROTOCOL_HEADER)
+            self.input_wanted = self.reader.wanted if self._state is not AmqpState.GREETING else len(PROTOCOL_HEADER)
 
     def _say_farewell(self) -> None:
         farewell = self._farewell

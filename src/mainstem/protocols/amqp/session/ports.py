@@ -14,7 +14,7 @@ class LoginRefused(Exception):
     """The peer is not who it says, or may not come from there. The reason is for our log, not for the peer."""
 
 
-class Channel(ChannelPort, Protocol):
+class SessionChannel(ChannelPort, Protocol):
     """One channel of a connection."""
 
     def method_received(self, method: Method) -> None:
@@ -24,7 +24,7 @@ class Channel(ChannelPort, Protocol):
         """Give back what it holds; called back when everything that it acknowledged is durable."""
 
 
-class Connection(Protocol):
+class ConnectionPort(Protocol):
     """One connection."""
 
     owed: int
@@ -42,7 +42,7 @@ class Connection(Protocol):
     def open_host(self, name: str) -> None:
         """The virtual host to work in. Raises AmqpError."""
 
-    def open_channel(self, number: int) -> Channel:
+    def open_channel(self, number: int) -> SessionChannel:
         """A new channel."""
 
     def close(self, done: Callable[[], None]) -> None:

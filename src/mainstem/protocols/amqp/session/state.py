@@ -15,7 +15,7 @@ from __future__ import annotations
 import enum
 
 
-class State(enum.Enum):
+class AmqpState(enum.Enum):
     """See the module's table."""
 
     GREETING = "greeting"
@@ -27,12 +27,12 @@ class State(enum.Enum):
     ENDED = "ended"
 
 
-TRANSITIONS: dict[State, frozenset[State]] = {
-    State.GREETING: frozenset({State.STARTING, State.ENDED}),
-    State.STARTING: frozenset({State.TUNING, State.ENDED}),
-    State.TUNING: frozenset({State.OPENING, State.ENDED}),
-    State.OPENING: frozenset({State.RUNNING, State.ENDED}),
-    State.RUNNING: frozenset({State.CLOSING, State.ENDED}),
-    State.CLOSING: frozenset({State.ENDED}),
-    State.ENDED: frozenset(),
+TRANSITIONS: dict[AmqpState, frozenset[AmqpState]] = {
+    AmqpState.GREETING: frozenset({AmqpState.STARTING, AmqpState.ENDED}),
+    AmqpState.STARTING: frozenset({AmqpState.TUNING, AmqpState.ENDED}),
+    AmqpState.TUNING: frozenset({AmqpState.OPENING, AmqpState.ENDED}),
+    AmqpState.OPENING: frozenset({AmqpState.RUNNING, AmqpState.ENDED}),
+    AmqpState.RUNNING: frozenset({AmqpState.CLOSING, AmqpState.ENDED}),
+    AmqpState.CLOSING: frozenset({AmqpState.ENDED}),
+    AmqpState.ENDED: frozenset(),
 }

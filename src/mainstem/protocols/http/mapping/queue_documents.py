@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from mainstem.broker.catalog.topics import DEFAULT_NAMESPACE
-from mainstem.broker.dead_letters.browsing import Found, Where, origin_of, redriven_count
+from mainstem.broker.dead_letters.browsing import FoundMessage, Where, origin_of, redriven_count
 from mainstem.broker.dead_letters.redrives import Redrive
 from mainstem.broker.queues import Origin, Queue, deaths_of
 from mainstem.protocols.http.errors import InvalidParameter
@@ -277,7 +277,7 @@ def describe_rules(queue: Queue) -> dict[str, str]:
     return shown
 
 
-def describe_message(found: Found) -> MessageDocument:
+def describe_message(found: FoundMessage) -> MessageDocument:
     """A message with what is known of it."""
     message = found.message
     origin = origin_of(message)

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from mainstem.broker.catalog.topics import DEFAULT_NAMESPACE
-from mainstem.broker.schedules import DUE_MS_MAX, Letter, Pending, Place, Recurrence, Search, Target, parse_id
+from mainstem.broker.schedules import DUE_MS_MAX, Letter, Pending, Recurrence, Search, SearchPosition, Target, parse_id
 from mainstem.protocols.http.errors import InvalidContent, InvalidParameter, NotScheduled
 from mainstem.protocols.http.mapping.contents import (
     Content,
@@ -175,11 +175,11 @@ def to_id(text: str) -> bytes:
     return record_id
 
 
-def to_search(query: ScheduleQuery) -> tuple[Search, Place | None]:
+def to_search(query: ScheduleQuery) -> tuple[Search, SearchPosition | None]:
     """Raises InvalidParameter."""
     place = None
     if query.after:
-        place = Place.decode(query.after)
+        place = SearchPosition.decode(query.after)
         if place is None:
             raise InvalidParameter("after is taken from the answer before", "after")
     if query.header_value is not None and query.header is None:

@@ -14,7 +14,7 @@ from mainstem.protocols.http.errors import InvalidConfig, InvalidContent, escape
 from mainstem.protocols.http.mapping.documents import PAGE_ITEMS_MAX, Limit
 
 Setting = Annotated[Any, msgspec.Meta(extra_json_schema={"type": ["string", "number", "boolean"]})]
-Change = Annotated[Any, msgspec.Meta(extra_json_schema={"type": ["string", "number", "boolean", "null"]})]
+ConfigValue = Annotated[Any, msgspec.Meta(extra_json_schema={"type": ["string", "number", "boolean", "null"]})]
 PartitionCount = Annotated[int, msgspec.Meta(ge=1)]
 PartitionNumber = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -61,7 +61,7 @@ class TopicChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is to be different. A configuration that is null goes back to its default."""
 
     partitions: PartitionCount | None = None
-    config: dict[str, Change] = {}
+    config: dict[str, ConfigValue] = {}
 
 
 # Shown

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 _SIZE = struct.Struct(">i")
 PRODUCE, FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
-BEFORE_ADMISSION = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+BEFORE_AUTHENTICATION = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 """What may be asked by who has not said who it is."""
 
 
@@ -39,7 +39,7 @@ class Requests:
         spawn: Spawn,
         throttles: Throttles,
         meter: MeterOf,
-        admits_anybody: bool = True,
+        is_open: bool = True,
     ) -> None:
         self._produce = produce.handle
         self._fetch = fetch.handle
@@ -47,7 +47,7 @@ class Requests:
         self._spawn = spawn
         self._throttles = throttles
         self._meters = {int(key): meter(api_of(key).name, UNTIMED.get(key, 0)) for key in (PRODUCE, FETCH, *served)}
-        self._admits_anybody = admits_anybody
+        self._is_open = is_open
 
     def handle(self, request: memoryview, reply: Reply, connection: ConnectionState) -> None:
         """Deal with a request; one that cannot be understood closes its connection, as in Kafka."""
@@ -58,7 +58,7 @@ class Requests:
                 meter.requests += 1
                 if not meter.requests & meter.untimed:
                     reply.meter, reply.begun = meter, meter.clock()
-            if not (self._admits_anybody or connection.is_admitted or key in BEFORE_ADMISSION):
+            if not (self._is_open or connection.is_authenticated or key in BEFORE_AUTHENTICATION):
                 log.info("a client that did not authenticate is refused")
                 reply.refuse()
             elif self._throttles.is_active:

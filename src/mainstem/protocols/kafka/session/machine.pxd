@@ -14,7 +14,7 @@ cdef class Reply:
 
 cdef class ConnectionState:
     cdef dict _owned
-    cdef public bint is_admitted
+    cdef public bint is_authenticated
     cdef public object host, user
 
 cdef class KafkaSession:

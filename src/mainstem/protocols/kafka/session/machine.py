@@ -36,7 +36,7 @@ ANONYMOUS = "ANONYMOUS"
 _SIZE = struct.Struct(">i")
 
 
-class State(enum.Enum):
+class SessionState(enum.Enum):
     """See the module's table."""
 
     OPEN = "open"
@@ -46,16 +46,16 @@ class State(enum.Enum):
     ENDED = "ended"
 
 
-TRANSITIONS: dict[State, frozenset[State]] = {
-    State.OPEN: frozenset({State.WAITING, State.MUTED, State.ENDING, State.ENDED}),
-    State.WAITING: frozenset({State.OPEN, State.MUTED, State.ENDING, State.ENDED}),
-    State.MUTED: frozenset({State.OPEN, State.ENDING, State.ENDED}),
-    State.ENDING: frozenset({State.ENDED}),
-    State.ENDED: frozenset(),
+TRANSITIONS: dict[SessionState, frozenset[SessionState]] = {
+    SessionState.OPEN: frozenset({SessionState.WAITING, SessionState.MUTED, SessionState.ENDING, SessionState.ENDED}),
+    SessionState.WAITING: frozenset({SessionState.OPEN, SessionState.MUTED, SessionState.ENDING, SessionState.ENDED}),
+    SessionState.MUTED: frozenset({SessionState.OPEN, SessionState.ENDING, SessionState.ENDED}),
+    SessionState.ENDING: frozenset({SessionState.ENDED}),
+    SessionState.ENDED: frozenset(),
 }
 
 # Looked at for every request; members of an enumeration are slow to come by.
-OPEN, WAITING, MUTED, ENDING, ENDED = State
+OPEN, WAITING, MUTED, ENDING, ENDED = SessionState
 
 
 class Allowance(Protocol):
@@ -154,19 +154,19 @@ Handle: TypeAlias = "Callable[[memoryview, Reply, ConnectionState], None]"
 class ConnectionState:
     """What handlers remember of a connection between two requests, and let go of when it ends."""
 
-    __slots__ = ("_owned", "host", "is_admitted", "user")
+    __slots__ = ("_owned", "host", "is_authenticated", "user")
 
     def __init__(self, host: str = "") -> None:
         self.host = host
         """Address of the peer."""
         self._owned: dict[str, Any] = {}
-        self.is_admitted = False
+        self.is_authenticated = False
         """Whether the peer has said who it is, where that is asked for."""
         self.user = ANONYMOUS
 
-    def admit(self, user: str) -> None:
+    def authenticate(self, user: str) -> None:
         """The peer has proven who it is."""
-        self.is_admitted = True
+        self.is_authenticated = True
         self.user = user
 
     def get(self, name: str, make: Callable[[], Any]) -> Any:
@@ -196,8 +196,8 @@ class KafkaSession:
         self._request_bytes_max = settings.request_bytes_max
         self._in_flight_max = settings.requests_in_flight_max
         self._in_flight_bytes_max = settings.request_bytes_in_flight_max
-        self._state: State = OPEN
-        self._resting: State = OPEN
+        self._state: SessionState = OPEN
+        self._resting: SessionState = OPEN
         """Where it goes when nothing is waited for: open, or muted."""
         self._mutes = 0
         self._connection = ConnectionState(host)
@@ -392,6 +392,6 @@ class KafkaSession:
                 reply.release()
         self._connection.close()
 
-    def _enter(self, state: State) -> None:
+    def _enter(self, state: SessionState) -> None:
         assert state in TRANSITIONS[self._state], f"{self._state} -> {state}"
         self._state = state

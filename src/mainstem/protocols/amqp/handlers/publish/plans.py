@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from mainstem.broker.errors import UnknownExchange
 from mainstem.broker.queues import Queue
 from mainstem.broker.routes import Delayed
+from mainstem.model.header_names import KEY_HEADER
 from mainstem.protocols.amqp.codec.methods import decode_method
 from mainstem.protocols.amqp.codec.properties import Properties, decode_properties, encode_properties
 from mainstem.protocols.amqp.errors import access_refused, not_found, not_implemented, precondition_failed
 from mainstem.protocols.amqp.handlers.permissions import check_exchange, check_key
 from mainstem.protocols.amqp.mapping.arguments import EXPIRY_MS_MAX
-from mainstem.protocols.amqp.mapping.envelope import KEY_HEADER, encode_address, further_keys, seal
+from mainstem.protocols.amqp.mapping.envelope import encode_address, further_keys, seal
 from mainstem.protocols.amqp.mapping.quick_seal import AVAILABLE, QuickSeal
 from mainstem.protocols.amqp.mapping.values import plain_table, readable
 from mainstem.protocols.amqp.mapping.words import exchange_words

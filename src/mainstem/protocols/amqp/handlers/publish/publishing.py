@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from mainstem.broker.queues import HOLD, REFUSED, Put
+from mainstem.broker.queues import HOLD, REFUSED, TRANSACTION_BYTES_MAX, Put
 from mainstem.coordination.schedules.scheduled_record import Target
 from mainstem.protocols.amqp.codec.framing import METHOD, encode_content, encode_frame
 from mainstem.protocols.amqp.codec.methods import encode_method
@@ -208,10 +208,6 @@ class Publisher:
         self.transaction_bytes += len(plan.headers) + len(body)
         if self.transaction_bytes > TRANSACTION_BYTES_MAX:
             precondition_failed(f"a transaction publishes more than {TRANSACTION_BYTES_MAX} bytes")
-
-
-TRANSACTION_BYTES_MAX = 24 << 20
-"""What one tx.commit may publish: it is one commit, and is kept in memory until then."""
 
 
 def puts_of(transaction: list[tuple[Plan, bytes]]) -> list[Put]:

@@ -16,14 +16,14 @@ UNKNOWN_TOLD_FROM = 2
 """AlterReplicaLogDirs before it had no better word than that the replica is not here."""
 
 
-class Verdict(NamedTuple):
+class PlacementAnswer(NamedTuple):
     """A code, with what is said beside it."""
 
     code: ErrorCode
     message: str | None = None
 
 
-DONE = Verdict(ErrorCode.NONE)
+DONE = PlacementAnswer(ErrorCode.NONE)
 
 
 class PlacementHandlers:
@@ -42,19 +42,19 @@ class PlacementHandlers:
             ApiKey.LIST_PARTITION_REASSIGNMENTS: Served(self.list_reassignments, 0, 0),
         }
 
-    def _missing(self, name: str, partition: int) -> Verdict | None:
+    def _missing(self, name: str, partition: int) -> PlacementAnswer | None:
         topic = self._topics.get(name)
         if topic is None:
-            return Verdict(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+            return PlacementAnswer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
         if log_of(topic, partition) is None:
-            return Verdict(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{partition}")
+            return PlacementAnswer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{partition}")
         return None
 
     def elect_leaders(self, call: Call) -> Body:
         """Every partition has its preferred leader. Who asks for all is told of those that changed: none."""
         if call.version >= ELECTION_ERRORS_FROM and call.body.election_type not in (PREFERRED, UNCLEAN):
             return {"error_code": ErrorCode.INVALID_REQUEST, "replica_election_results": []}
-        needless = Verdict(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
+        needless = PlacementAnswer(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
         results = []
         for topic in call.body.topic_partitions or ():
             verdicts = [(index, self._missing(topic.topic, index) or needless) for index in topic.partitions]
@@ -77,12 +77,12 @@ class PlacementHandlers:
             "responses": responses,
         }
 
-    def _reassign(self, name: str, partition: Any) -> Verdict:
+    def _reassign(self, name: str, partition: Any) -> PlacementAnswer:
         missing = self._missing(name, partition.partition_index)
         if missing is not None:
             return missing
         if partition.replicas is None:
-            return Verdict(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
+            return PlacementAnswer(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
         return _judge_replicas(partition.replicas)
 
     def list_reassignments(self, call: Call) -> Body:
@@ -110,18 +110,18 @@ class PlacementHandlers:
         return {"results": results}
 
 
-def _judge_replicas(replicas: Sequence[int]) -> Verdict:
+def _judge_replicas(replicas: Sequence[int]) -> PlacementAnswer:
     says = "The manual partition assignment includes"
     if not replicas:
-        return Verdict(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{says} an empty replica list.")
+        return PlacementAnswer(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{says} an empty replica list.")
     strange = next((replica for replica in replicas if replica != NODE_ID), None)
     if strange is not None:
         message = f"{says} broker {strange}, but no such broker is registered."
-        return Verdict(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+        return PlacementAnswer(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
     if len(replicas) > 1:
-        return Verdict(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{says} the broker {NODE_ID} more than once.")
+        return PlacementAnswer(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{says} the broker {NODE_ID} more than once.")
     return DONE
 
 
-def _told(verdict: Verdict) -> Body:
+def _told(verdict: PlacementAnswer) -> Body:
     return {"error_code": verdict.code, "error_message": verdict.message}

@@ -73,13 +73,13 @@ class FetchHandler:
         places = self._place(request, wanted, version)
         reader.begin(Fetch(request, bytes_max, wanted, places, session), version, correlation_id, reply)
 
-    def _place(self, request: FetchRequest, topics: Wanted, version: int) -> list[Place]:
-        places: list[Place] = []
+    def _place(self, request: FetchRequest, topics: Wanted, version: int) -> list[FetchedPartition]:
+        places: list[FetchedPartition] = []
         unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= TOPIC_IDS_FROM else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         for name, partitions in topics:
             topic = self._topics.get(name) if isinstance(name, str) else self._topics_by_id.get(UUID(bytes=name))
             for wanted in partitions:
-                place = Place(wanted)
+                place = FetchedPartition(wanted)
                 if topic is None:
                     place.refuse(unknown)
                 elif not 0 <= wanted.partition < len(topic.logs):
@@ -94,7 +94,7 @@ class FetchHandler:
         return places
 
 
-class Place:
+class FetchedPartition:
     """One partition of one fetch, and what there is for it so far."""
 
     __slots__ = ("answer", "is_unread", "log", "reserved_bytes", "wanted")
@@ -134,7 +134,7 @@ class Fetch:
         request: FetchRequest,
         bytes_max: int,
         wanted: Wanted,
-        places: list[Place],
+        places: list[FetchedPartition],
         session: FetchSession | None = None,
     ) -> None:
         self.request = request
@@ -149,7 +149,7 @@ class Fetch:
         self._committed_only = request.committed_only
         self.refused = any(place.answer.error for place in places)
 
-    def reserve(self, place: Place) -> int:
+    def reserve(self, place: FetchedPartition) -> int:
         """What one more read may bring: held back from the others until it has come. The first brings a batch in any case."""
         place.is_unread = self._bytes_left <= 0 and (self.gathered_bytes or self._reserved_bytes) > 0
         if place.is_unread:
@@ -159,7 +159,7 @@ class Fetch:
         self._bytes_left -= place.reserved_bytes
         return place.reserved_bytes
 
-    def take(self, place: Place, answer: Answer[ReadResult]) -> None:
+    def take(self, place: FetchedPartition, answer: Answer[ReadResult]) -> None:
         """What was read for a place; it replaces what was there before.
 
         Only an answer that holds nothing else takes a batch above its limits: some clients read no larger answer.
@@ -198,7 +198,7 @@ class Fetch:
             return True
         return self._is_full or self.gathered_bytes >= min(self.request.bytes_min, self._bytes_max)
 
-    def unread_places(self) -> list[Place]:
+    def unread_places(self) -> list[FetchedPartition]:
         """Those that had no room and have some now, because others brought less than they had reserved."""
         has_room = self._bytes_left > 0 or not self.gathered_bytes
         return [place for place in self.places if place.is_unread] if has_room else []
@@ -253,7 +253,7 @@ class ConnectionReader:
         self._abandon()
         self._watch.close()
 
-    def _gather(self, places: Sequence[Place]) -> None:
+    def _gather(self, places: Sequence[FetchedPartition]) -> None:
         """Read for these places; go on when all has come."""
         fetch = self._fetch
         assert fetch is not None
@@ -268,7 +268,7 @@ class ConnectionReader:
         self._reading -= 1
         self._advance()
 
-    def _has_read(self, fetch: Fetch, place: Place, answer: Answer[ReadResult]) -> None:
+    def _has_read(self, fetch: Fetch, place: FetchedPartition, answer: Answer[ReadResult]) -> None:
         if self._fetch is not fetch:
             return  # abandoned meanwhile
         fetch.take(place, answer)

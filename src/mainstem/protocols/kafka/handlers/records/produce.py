@@ -17,7 +17,7 @@ from mainstem.broker.catalog.topics import Topic
 from mainstem.broker.errors import InvalidTransactionState, TransactionError, TransactionUnderWay, UnknownTopic
 from mainstem.broker.log import Answer, Append, Commit, CommitResult, Committed
 from mainstem.broker.staging.stages import PREFIX as STAGE_PREFIX
-from mainstem.broker.staging.stages import Admission
+from mainstem.broker.staging.stages import StagedBatch
 from mainstem.broker.transactions.transactions import Identity
 from mainstem.model.errors import InvalidBatch, InvalidRecords, MainstemError, MisdatedBatch
 from mainstem.protocols.kafka.codec.fields import skip_tags
@@ -41,6 +41,7 @@ from mainstem.protocols.kafka.handlers.records.opening import (
     open_large,
 )
 from mainstem.protocols.kafka.session.machine import Reply
+from mainstem.wire.compression import ZSTD
 from mainstem.wire.errors import UnknownMessage
 from mainstem.wire.kafka import ErrorCode
 from mainstem.wire.kafka.schema import Versions
@@ -51,18 +52,15 @@ from mainstem.wire.record_batch import (
     check_batch,
     stamp_log_append_time,
 )
+from mainstem.wire.record_batch.header import COMPRESSION_MASK, CONTROL, TRANSACTIONAL
 
 log = logging.getLogger(__name__)
 
 _HEADER = struct.Struct(">hhih")
 _ATTRIBUTES_LOW_AT = 22
 _MAGIC_AT = 16
-_COMPRESSION = 0x07
-_ZSTD = 4
 _ZSTD_FROM = 7
-_CONTROL = 0x20
-_TRANSACTIONAL = 0x10
-_UNUSUAL = _CONTROL | _TRANSACTIONAL | _ZSTD
+_UNUSUAL = CONTROL | TRANSACTIONAL | int(ZSTD)
 _IDENTITY = struct.Struct(">qh")
 _TIME = struct.Struct(">q")
 ABORTABLE_FROM = 11
@@ -72,7 +70,7 @@ ACKS_NONE = 0
 ACKS = frozenset({ACKS_NONE, 1, -1})
 
 Outcomes: TypeAlias = list[tuple["str | bytes", list[Outcome]]]
-Place: TypeAlias = tuple[list[Outcome], int, int, int]
+OutcomeSlot: TypeAlias = tuple[list[Outcome], int, int, int]
 """Where a commit's outcome goes: the list, the place in it, the partition, and the time that was stamped."""
 
 _OWED: Outcome = PartitionOutcome(-1, ErrorCode.NONE)
@@ -160,9 +158,9 @@ class ProduceHandler:
     def _take(self, request: ProduceRequest, version: int, correlation_id: int, reply: Reply, opened: Opened) -> None:
         outcomes: Outcomes = []
         commits: list[Commit] = []
-        places: list[Place] = []
+        places: list[OutcomeSlot] = []
         joining: list[tuple[int, Commit]] = []
-        staged: list[tuple[int, Admission]] = []
+        staged: list[tuple[int, StagedBatch]] = []
         now_ms = self._now_ms()
         for name, partitions in request.topics:
             topic = self._find(name)
@@ -192,14 +190,14 @@ class ProduceHandler:
                 except MainstemError as error:
                     answers.append(_refusal(index, error))
                     continue
-                if unusual and records[_ATTRIBUTES_LOW_AT] & _TRANSACTIONAL:
-                    admitted = self._admit(topic.logs[index], records, version, index, request, is_keyed)
-                    if isinstance(admitted, PartitionOutcome):
-                        answers.append(admitted)
+                if unusual and records[_ATTRIBUTES_LOW_AT] & TRANSACTIONAL:
+                    commit = self._transactional_commit(topic.logs[index], records, version, index, request, is_keyed)
+                    if isinstance(commit, PartitionOutcome):
+                        answers.append(commit)
                         continue
-                    if admitted.state:
-                        joining.append((len(commits), admitted))
-                    commits.append(admitted)
+                    if commit.state:
+                        joining.append((len(commits), commit))
+                    commits.append(commit)
                 else:
                     log_id = topic.logs[index]
                     commits.append(
@@ -215,8 +213,8 @@ class ProduceHandler:
         partitions: list[PartitionRecords],
         answers: list[Outcome],
         commits: list[Commit],
-        places: list[Place],
-        staged: list[tuple[int, Admission]],
+        places: list[OutcomeSlot],
+        staged: list[tuple[int, StagedBatch]],
         opened: Opened,
     ) -> None:
         """Batches for a stage: hidden until it is published; see `broker.staging.stages`."""
@@ -232,12 +230,12 @@ class ProduceHandler:
                 _check_times(topic, records, self._now_ms())
                 if topic.is_opened or topic.is_stamped:
                     records, _, is_keyed = self._judged(topic, records, opened)
-                admission = self._stages.admit(destination, index, records, is_keyed=is_keyed)
+                staged_batch = self._stages.add_batch(destination, index, records, is_keyed=is_keyed)
             except MainstemError as error:
                 answers.append(_refusal(index, error))
                 continue
-            staged.append((len(commits), admission))
-            commits.append(admission.commit)
+            staged.append((len(commits), staged_batch))
+            commits.append(staged_batch.commit)
             places.append((answers, len(answers), index, -1))
             answers.append(_OWED)
 
@@ -245,8 +243,8 @@ class ProduceHandler:
         self,
         commits: list[Commit],
         joining: list[tuple[int, Commit]],
-        staged: list[tuple[int, Admission]],
-        places: list[Place],
+        staged: list[tuple[int, StagedBatch]],
+        places: list[OutcomeSlot],
         outcomes: Outcomes,
         version: int,
         correlation_id: int,
@@ -271,7 +269,7 @@ class ProduceHandler:
         if joining:
             published.on_done(lambda answer: self._confirm(answer, joining, request.transactional_id or ""))
         if staged:
-            published.on_done(lambda answer: self._stages.settle(staged, answer))
+            published.on_done(lambda answer: self._stages.note_results(staged, answer))
         published.on_done(finish_silently if request.acks == ACKS_NONE else finish)
         if self._intake.is_pressed:
             reply.mute()
@@ -291,17 +289,17 @@ class ProduceHandler:
         if records[_MAGIC_AT] != 2:
             return None
         attributes = records[_ATTRIBUTES_LOW_AT]
-        if attributes & _CONTROL:
+        if attributes & CONTROL:
             return PartitionOutcome(
                 index, ErrorCode.INVALID_RECORD, message="control records are the broker's to write"
             )
-        if attributes & _COMPRESSION == _ZSTD and version < _ZSTD_FROM:
+        if attributes & COMPRESSION_MASK == ZSTD and version < _ZSTD_FROM:
             return PartitionOutcome(index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-        if attributes & _TRANSACTIONAL and request.transactional_id is None:
+        if attributes & TRANSACTIONAL and request.transactional_id is None:
             return PartitionOutcome(index, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         return None
 
-    def _admit(
+    def _transactional_commit(
         self, log_id: int, records: memoryview, version: int, index: int, request: ProduceRequest, is_keyed: bool
     ) -> Commit | PartitionOutcome:
         """A batch within a transaction: the commit that takes it, or why it may not be."""
@@ -312,7 +310,7 @@ class ProduceHandler:
         assert request.transactional_id is not None
         identity = Identity(*_IDENTITY.unpack_from(records, PRODUCER_ID_AT))
         try:
-            return self._transactions.admit(request.transactional_id, identity, append, implicitly=implicitly)
+            return self._transactions.commit_for(request.transactional_id, identity, append, implicitly=implicitly)
         except TransactionUnderWay as error:
             # Of all that clients retry, this one says that nothing was written.
             return PartitionOutcome(index, ErrorCode.NOT_ENOUGH_REPLICAS, message=str(error))
@@ -369,7 +367,7 @@ def _refusal(index: int, error: Exception) -> PartitionOutcome:
     return PartitionOutcome(index, code_of(error), message=str(error), refused=refused)
 
 
-def _note(answer: Answer[list[CommitResult]], places: list[Place]) -> None:
+def _note(answer: Answer[list[CommitResult]], places: list[OutcomeSlot]) -> None:
     """Write what became of each commit to its place."""
     error = answer.error
     if error is not None:

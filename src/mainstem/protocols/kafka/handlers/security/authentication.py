@@ -134,7 +134,7 @@ class AuthenticationHandlers:
                 return answer
             user = state.exchange.user
         state.mechanism = state.exchange = None
-        connection.admit(user)
+        connection.authenticate(user)
         return answer
 
     def _check_plain(self, message: bytes) -> str:

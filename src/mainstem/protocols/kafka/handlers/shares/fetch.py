@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mainstem.broker.broker import Broker
-from mainstem.broker.subscriptions.subscriptions import Ruling, Taken, Wish
+from mainstem.broker.subscriptions.subscriptions import ReadRequest, Ruling, Taken
 from mainstem.broker.subscriptions.wait import Wait
 from mainstem.model.errors import MainstemError
 from mainstem.protocols.kafka.errors import code_of
@@ -196,7 +196,7 @@ class ShareFetchHandlers:
             if records_left <= 0 or bytes_left <= 0:
                 break
             size = min(bytes_left, PARTITION_BYTES_MAX)
-            wish = Wish(session.member, records_left, size, is_strict, max(body.batch_size, 1), has_records)
+            wish = ReadRequest(session.member, records_left, size, is_strict, max(body.batch_size, 1), has_records)
             log = self._place(spot)
             try:
                 if isinstance(log, ErrorCode):

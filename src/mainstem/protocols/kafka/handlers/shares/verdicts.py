@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from mainstem.broker.subscriptions.subscriptions import Ruling, Verdict
+from mainstem.broker.subscriptions.subscriptions import LeaseVerdict, Ruling
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 VERDICTS = {
-    GAP: Verdict.ACCEPT,  # there was no record: nothing to come back to
-    ACCEPT: Verdict.ACCEPT,
-    RELEASE: Verdict.RELEASE,
-    REJECT: Verdict.REJECT,
-    RENEW: Verdict.RENEW,
+    GAP: LeaseVerdict.ACCEPT,  # there was no record: nothing to come back to
+    ACCEPT: LeaseVerdict.ACCEPT,
+    RELEASE: LeaseVerdict.RELEASE,
+    REJECT: LeaseVerdict.REJECT,
+    RENEW: LeaseVerdict.RENEW,
 }
 
 

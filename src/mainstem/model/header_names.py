@@ -1,0 +1,20 @@
+"""Names of the record headers that Mainstem itself writes and reads. No other module spells them out."""
+
+from __future__ import annotations
+
+DEAD_HEADER = "mainstem-dead"
+"""The history of a dead letter's deaths, the newest first."""
+ORIGIN_HEADER = "mainstem-origin"
+"""Where a dead letter first came from, and why its queue or group gave it up."""
+REDRIVEN_HEADER = "mainstem-redriven"
+"""How often a dead letter was sent back, in decimal digits."""
+TTL_HEADER = "mainstem-ttl"
+"""How long a record may wait in a queue, in ms, as decimal digits."""
+KEY_HEADER = "mainstem-key"
+"""The key of the record: where an AMQP publisher wants one, and where an AMQP consumer reads it."""
+DUE_HEADER = "mainstem-due"
+"""The first header of a staged record that is published later: ms since 1970, as 8 bytes. It is not published."""
+PIPELINE_HEADER = "mainstem-pipeline"
+"""The pipeline whose rule a row has broken."""
+RULE_HEADER = "mainstem-rule"
+"""The rule of the pipeline that a row has broken."""
