@@ -80,8 +80,8 @@ class DefaultSource(DataSource):
 
     @property
     def _history(self) -> str:
-        told = {name.lower(): value for name, value in self.options.items()}
-        return told.get("history", "").lower()
+        options = {name.lower(): value for name, value in self.options.items()}
+        return options.get("history", "").lower()
 
     @property
     def _is_of_queue(self) -> bool:

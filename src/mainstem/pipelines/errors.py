@@ -32,7 +32,7 @@ class UnreadableBatch(PipelineError):
 
 
 @contextlib.contextmanager
-def told_plainly() -> Iterator[None]:
+def plain_errors() -> Iterator[None]:
     """Around what Spark calls: an error that is an answer is reported as its sentence alone.
 
     The worker process ends with its first error, so nobody else's traceback is hidden.

@@ -217,10 +217,10 @@ def fetch_committed(
     ]
     answer = connection.request(ApiKey.OFFSET_FETCH, {"groups": [{"group_id": group, "topics": wanted}]})
     found: dict[TopicPartition, int] = {}
-    for told in answer.groups:
-        if told.error_code:
-            raise BrokerRefused(f"Group {group!r}", told.error_code)
-        for topic in told.topics:
+    for described in answer.groups:
+        if described.error_code:
+            raise BrokerRefused(f"Group {group!r}", described.error_code)
+        for topic in described.topics:
             for entry in topic.partitions:
                 _check(topic.name, entry.partition_index, entry.error_code, f"Offsets of group {group!r} for")
                 if entry.committed_offset >= 0:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 import mainstem.spark
 from mainstem.pipelines.errors import DataLost, SchemaMismatch
 from mainstem.pipelines.tables.facts import GROUP, table_facts, table_topics
-from mainstem.pipelines.tables.order import Times
+from mainstem.pipelines.tables.housekeeping import Times
 from mainstem.pipelines.tables.reading import TableMissing
 from mainstem.pipelines.tables.running import run_table
 from mainstem.pipelines.tables.store import TableStore
@@ -133,10 +133,10 @@ def test_rounds_that_fail_anywhere_double_and_lose_nothing(
     store = store_of(broker, "killed")
     writer = TableWriter(spark, broker.address, "killed", Times(grace_ms=0, orphan_ms=-60_000, settled_ms=0))
     assert writer.collect_orphans() == 4
-    merged = writer.keep_in_order()
+    merged = writer.tidy_table()
     assert merged is not None
     assert merged.file_count == 1
-    writer.keep_in_order()
+    writer.tidy_table()
     assert [file.path for file in store.list_data()] == [merged.files[0].path]
     assert values(table(spark, broker, "killed")) == wanted
 
@@ -161,7 +161,7 @@ def test_what_the_log_drops_stays_in_the_table(spark: SparkSession, broker: Brok
     assert [(gap.start, gap.end) for gap in manifest.gaps] == [(3, 5)]
     configure(broker, "trimmed", table_retention_ms="1000")
     later = Times(now_ms=lambda: manifest.written_ms + 10_000)
-    emptied = TableWriter(spark, broker.address, "trimmed", later).keep_in_order()
+    emptied = TableWriter(spark, broker.address, "trimmed", later).tidy_table()
     assert emptied is not None
     assert emptied.file_count == 0
     assert values(table(spark, broker, "trimmed")) == []

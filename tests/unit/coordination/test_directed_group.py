@@ -21,7 +21,7 @@ from mainstem.coordination.errors import (
 from mainstem.coordination.groups.assignors import ASSIGNORS
 from mainstem.coordination.groups.directed_group import DirectedGroup, DirectedState
 from mainstem.coordination.groups.group_offsets import TopicPlace
-from mainstem.coordination.groups.heartbeats import JOINS, LEAVES, PAUSES, Beat, BeatRules, Told
+from mainstem.coordination.groups.heartbeats import JOINS, LEAVES, PAUSES, Beat, BeatRules, HeartbeatReply
 from mainstem.coordination.groups.topology import TopicShape
 from tests.unit.coordination.topologies import Topics
 
@@ -62,14 +62,16 @@ def a(*partitions: int) -> frozenset[TopicPlace]:
 def test_a_second_member_waits_until_the_first_lets_go() -> None:
     group, new_id = group_of(), numbered()
     first = group.beat(says(), TOPICS, new_id, 0)
-    assert first == Told("m1", 1, a(0, 1, 2, 3))
+    assert first == HeartbeatReply("m1", 1, a(0, 1, 2, 3))
     second = group.beat(says(), TOPICS, new_id, 0)
-    assert second == Told("m2", 2, frozenset())
+    assert second == HeartbeatReply("m2", 2, frozenset())
     assert group.state is DirectedState.RECONCILING
     told = group.beat(says("m1", 1), TOPICS, new_id, 1)
     assert (told.epoch, told.share) == (1, a(0, 1)), "told to let go, in its old epoch"
     assert group.beat(says("m2", 2), TOPICS, new_id, 1).share is None, "not free yet"
-    assert group.beat(says("m1", 1), TOPICS, new_id, 2) == Told("m1", 1, None), "it has not said that it has let go"
+    assert group.beat(says("m1", 1), TOPICS, new_id, 2) == HeartbeatReply("m1", 1, None), (
+        "it has not said that it has let go"
+    )
     assert group.beat(says("m1", 1, owned=a(0, 1)), TOPICS, new_id, 3).epoch == 2
     assert group.beat(says("m2", 2), TOPICS, new_id, 4).share == a(2, 3)
     assert group.state is DirectedState.STABLE

@@ -6,7 +6,7 @@ import pytest
 
 from mainstem.coordination.errors import FencedMember, GroupFull, InvalidGroupConfig, UnknownMember
 from mainstem.coordination.groups.group_config import beat_rules, check_group_config, duration_ms, read_rules
-from mainstem.coordination.groups.heartbeats import Beat, BeatRules, Told
+from mainstem.coordination.groups.heartbeats import Beat, BeatRules, HeartbeatReply
 from mainstem.coordination.groups.share_group import ShareGroup, assign_shared
 from mainstem.coordination.groups.topology import TopicShape
 from tests.unit.coordination.topologies import Topics
@@ -14,11 +14,11 @@ from tests.unit.coordination.topologies import Topics
 TOPICS = Topics({"t": TopicShape(UUID(int=1), 3), "u": TopicShape(UUID(int=2), 1)})
 
 
-def beat(group: ShareGroup, member: str, epoch: int, *topics: str, now_ms: int = 0) -> Told:
+def beat(group: ShareGroup, member: str, epoch: int, *topics: str, now_ms: int = 0) -> HeartbeatReply:
     return group.beat(Beat(member, epoch, "", frozenset(topics) or None), TOPICS, now_ms)
 
 
-def parts(told: Told) -> list[int] | None:
+def parts(told: HeartbeatReply) -> list[int] | None:
     return None if told.share is None else sorted(place.partition for place in told.share)
 
 

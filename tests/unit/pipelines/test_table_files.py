@@ -9,16 +9,16 @@ import pytest
 
 from mainstem.pipelines.tables import files as table_files
 from mainstem.pipelines.tables.files import TableFiles, read_files
-from mainstem.pipelines.tables.manifest import Manifest, TableFile
-from mainstem.pipelines.tables.order import (
+from mainstem.pipelines.tables.housekeeping import (
     MERGE_FILES_MIN,
     MergeTask,
     Times,
     collect_orphans,
     files_to_merge,
-    keep_in_order,
     outlived_files,
+    tidy_table,
 )
+from mainstem.pipelines.tables.manifest import Manifest, TableFile
 from mainstem.pipelines.tables.store import MANIFESTS_KEPT, TableStore, TableTaken
 
 SCHEMA = pa.schema([("value", pa.binary()), ("offset", pa.int64()), ("timestamp", pa.timestamp("us", tz="UTC"))])
@@ -107,15 +107,15 @@ def test_small_files_are_merged_and_the_old_ones_deleted_in_time(tmp_path: Path)
         ]
     manifest = manifest.followed_by(now_ms=now[0], added=written, ends={0: 24})
     store.commit(manifest)
-    merged = keep_in_order(store, run, times)
+    merged = tidy_table(store, run, times)
     assert merged is not None
     assert merged == store.latest()
     assert (merged.file_count, merged.rows, merged.ends) == (1, 24, {0: 24})
     assert offsets_of(store, list(merged.files)) == list(range(24))
     assert offsets_of(store, written) == list(range(24)), "whoever reads them still"
-    assert keep_in_order(store, run, times) == merged
+    assert tidy_table(store, run, times) == merged
     now[0] += 5_000
-    later = keep_in_order(store, run, times)
+    later = tidy_table(store, run, times)
     assert later is not None
     assert later.removed == ()
     assert [file.path for file in store.list_data()] == [merged.files[0].path]

@@ -10,12 +10,21 @@ from mainstem.broker.groups.stored_groups import StoredGroups
 from mainstem.coordination.groups.classic_members import Assigned, Joined, JoinWish
 from mainstem.coordination.groups.directed_group import DirectedGroup, DirectedState
 from mainstem.coordination.groups.directed_members import INDEX_SCOPE, DirectedMember
-from mainstem.coordination.groups.heartbeats import JOINS, Beat, BeatRules, Told
+from mainstem.coordination.groups.heartbeats import JOINS, Beat, BeatRules, HeartbeatReply
 from mainstem.coordination.groups.mixed_group import ClassicMembers
 from mainstem.coordination.groups.topology import Topology
 from mainstem.storage.contract import Engine, Mutation
 
-__all__ = ["JOINS", "Beat", "BeatRules", "DirectedGroup", "DirectedGroups", "DirectedMember", "DirectedState", "Told"]
+__all__ = [
+    "JOINS",
+    "Beat",
+    "BeatRules",
+    "DirectedGroup",
+    "DirectedGroups",
+    "DirectedMember",
+    "DirectedState",
+    "HeartbeatReply",
+]
 
 
 def _new_id() -> str:
@@ -33,14 +42,14 @@ class DirectedGroups(StoredGroups[DirectedGroup, BeatRules]):
         self.reinstate: Callable[[str], None] = lambda name: None
         """What `downgrade` did could not be stored."""
 
-    async def beat(self, name: str, beat: Beat) -> Told:
+    async def beat(self, name: str, beat: Beat) -> HeartbeatReply:
         """What a member says, and, once it is stored, what it is told. Raises kinds of GroupError."""
         group = self._met(name, beat.epoch)
         told = group.beat(beat, self.topology, _new_id, self._now_ms())
         await self._store(self._hold(group))
         return told
 
-    async def adopt(self, group: DirectedGroup, beat: Beat, changes: Sequence[Mutation]) -> Told:
+    async def adopt(self, group: DirectedGroup, beat: Beat, changes: Sequence[Mutation]) -> HeartbeatReply:
         """Take over a group that was of another kind, for a member that joins, with what else that changes."""
         told = group.beat(beat, self.topology, _new_id, self._now_ms())
         await self._store(self._hold(group), changes)

@@ -38,7 +38,7 @@ from mainstem.coordination.groups.group_offsets import (
     TopicPlace,
     scope_of,
 )
-from mainstem.coordination.groups.heartbeats import JOINS, Beat, Told
+from mainstem.coordination.groups.heartbeats import JOINS, Beat, HeartbeatReply
 from mainstem.coordination.groups.mixed_group import downgraded, upgraded
 from mainstem.model.errors import MainstemError
 from mainstem.storage.answer import Answer
@@ -190,7 +190,7 @@ class Groups:
 
     # Members of the newer protocol
 
-    async def beat(self, name: str, beat: Beat) -> Told:
+    async def beat(self, name: str, beat: Beat) -> HeartbeatReply:
         """What a member says, and what it is told. Makes the group a directed one. Raises kinds of GroupError."""
         if name in self._streams:
             raise UnknownGroup(f"Group {name} is not a consumer group.")

@@ -10,12 +10,12 @@ from mainstem.broker.groups.group_registry import GroupRegistry
 from mainstem.broker.subscriptions.subscriptions import Subscriptions
 from mainstem.coordination.errors import GroupNotEmpty, UnknownGroup
 from mainstem.coordination.groups.group_config import DURATION_PREFIX, duration_ms
-from mainstem.coordination.groups.heartbeats import Beat, BeatRules, Told
+from mainstem.coordination.groups.heartbeats import Beat, BeatRules, HeartbeatReply
 from mainstem.coordination.groups.share_group import ShareGroup, ShareMember, decode_epoch
 from mainstem.coordination.groups.topology import Topology
 from mainstem.storage.contract import Edge, Engine, Place, TimeAfter
 
-__all__ = ["Beat", "ShareGroup", "ShareGroups", "ShareMember", "Told"]
+__all__ = ["Beat", "HeartbeatReply", "ShareGroup", "ShareGroups", "ShareMember"]
 
 
 class ShareGroups(GroupRegistry[ShareGroup, BeatRules]):
@@ -48,7 +48,7 @@ class ShareGroups(GroupRegistry[ShareGroup, BeatRules]):
             if gone:
                 await self.subscriptions.forget(name, gone)
 
-    async def beat(self, name: str, beat: Beat) -> Told:
+    async def beat(self, name: str, beat: Beat) -> HeartbeatReply:
         """What a member says, and what it is told. Raises kinds of GroupError.
 
         Who leaves may still settle what it holds: that is given back when its session ends, not here.

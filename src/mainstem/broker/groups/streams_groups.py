@@ -14,8 +14,8 @@ from mainstem.coordination.groups.streams.heartbeats import (
     EndpointPartitions,
     StatusCode,
     StreamsBeat,
+    StreamsHeartbeatReply,
     StreamsRules,
-    StreamsTold,
     UserEndpoint,
 )
 from mainstem.coordination.groups.streams.members import INDEX_SCOPE, StreamsMember
@@ -32,10 +32,10 @@ __all__ = [
     "StreamsBeat",
     "StreamsGroup",
     "StreamsGroups",
+    "StreamsHeartbeatReply",
     "StreamsMember",
     "StreamsRules",
     "StreamsState",
-    "StreamsTold",
     "StreamsTopology",
     "Subtopology",
     "Task",
@@ -61,7 +61,7 @@ class StreamsGroups(StoredGroups[StreamsGroup, StreamsRules]):
         self.is_taken: Callable[[str], bool] = lambda name: False
         """Whether a group of another kind has the name; the other groups set it."""
 
-    async def beat(self, name: str, beat: StreamsBeat) -> StreamsTold:
+    async def beat(self, name: str, beat: StreamsBeat) -> StreamsHeartbeatReply:
         """What a member says, and, once it is stored, what it is told. Raises kinds of GroupError.
 
         Missing internal topics are created before the group looks at its topics, so that it need not wait for them.
@@ -118,7 +118,7 @@ class StreamsGroups(StoredGroups[StreamsGroup, StreamsRules]):
         group.pass_time(self._now_ms())
 
 
-def _with_failures(told: StreamsTold, failures: list[str]) -> StreamsTold:
+def _with_failures(told: StreamsHeartbeatReply, failures: list[str]) -> StreamsHeartbeatReply:
     more = len(failures) - FAILURES_SHOWN_MAX
     shown = ", ".join(failures[:FAILURES_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
     return told._replace(

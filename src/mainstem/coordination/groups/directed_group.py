@@ -49,7 +49,7 @@ from mainstem.coordination.groups.directed_members import (
     unpack_places,
 )
 from mainstem.coordination.groups.group_offsets import TopicPlace
-from mainstem.coordination.groups.heartbeats import JOINS, LEAVES, NOTHING, PAUSES, Beat, BeatRules, Told
+from mainstem.coordination.groups.heartbeats import JOINS, LEAVES, NOTHING, PAUSES, Beat, BeatRules, HeartbeatReply
 from mainstem.coordination.groups.interest import Interest
 from mainstem.coordination.groups.topology import TopicShape, Topology
 from mainstem.storage.contract import Mutation
@@ -130,7 +130,7 @@ class DirectedGroup:
 
     # Heartbeats
 
-    def beat(self, beat: Beat, topology: Topology, new_id: Callable[[], str], now_ms: int) -> Told:
+    def beat(self, beat: Beat, topology: Topology, new_id: Callable[[], str], now_ms: int) -> HeartbeatReply:
         """What a member says, and what it is told. Raises kinds of GroupError, InvalidNamePattern."""
         if beat.epoch in (LEAVES, PAUSES):
             return self._leave(beat, topology)
@@ -156,7 +156,7 @@ class DirectedGroup:
         is_joining = beat.epoch == JOINS
         self._reconcile(member, NOTHING if is_joining and beat.classic is None else beat.owned, now_ms)
         is_asked = is_joining or beat.owned is not None or beat.topics is not None or beat.pattern is not None
-        return Told(member.id, member.epoch, member.share if is_asked or member.share != before else None)
+        return HeartbeatReply(member.id, member.epoch, member.share if is_asked or member.share != before else None)
 
     def _find_or_add_member(self, beat: Beat, new_id: Callable[[], str]) -> tuple[DirectedMember, bool]:
         """The member that joins, and whether the group has not had it before."""
@@ -190,7 +190,7 @@ class DirectedGroup:
         self._is_changed = True
         return member
 
-    def _leave(self, beat: Beat, topology: Topology) -> Told:
+    def _leave(self, beat: Beat, topology: Topology) -> HeartbeatReply:
         member = self.find(beat.member_id, beat.instance_id)
         if beat.epoch == PAUSES and member.instance_id is not None:
             member.epoch = PAUSES
@@ -198,7 +198,7 @@ class DirectedGroup:
             self._changed.add(member.id)
         else:
             self.remove(member, topology)
-        return Told(member.id, beat.epoch, None)
+        return HeartbeatReply(member.id, beat.epoch, None)
 
     def remove(self, member: DirectedMember, topology: Topology) -> None:
         """It goes."""

@@ -39,7 +39,7 @@ class Beat(NamedTuple):
     client_host: str = ""
 
 
-class Told(NamedTuple):
+class HeartbeatReply(NamedTuple):
     """What a member is told."""
 
     member_id: str

@@ -15,7 +15,7 @@ from mainstem.coordination.catalog.name_pattern import NamePattern
 from mainstem.coordination.errors import FencedMember, GroupFull, UnknownMember
 from mainstem.coordination.groups.assignors import Shares, Subscriptions
 from mainstem.coordination.groups.group_offsets import TopicPlace
-from mainstem.coordination.groups.heartbeats import JOINS, LEAVES, NOTHING, Beat, BeatRules, Told
+from mainstem.coordination.groups.heartbeats import JOINS, LEAVES, NOTHING, Beat, BeatRules, HeartbeatReply
 from mainstem.coordination.groups.interest import Interest
 from mainstem.coordination.groups.topology import TopicShape, Topology
 from mainstem.coordination.subscriptions.entries import INDEX_SCOPE
@@ -81,14 +81,14 @@ class ShareGroup:
         """The epoch, so that it never goes back, and with it that there is the group."""
         return [Mutation(INDEX_SCOPE, self.name.encode(), _encode(self.epoch))]
 
-    def beat(self, beat: Beat, topology: Topology, now_ms: int) -> Told:
+    def beat(self, beat: Beat, topology: Topology, now_ms: int) -> HeartbeatReply:
         """What a member says, and what it is told. Raises kinds of GroupError."""
         member = self.members.get(beat.member_id)
         if beat.epoch == LEAVES:
             if member is None:
                 raise UnknownMember(f"{beat.member_id} is no member of {self.name}")
             self.remove(member, topology)
-            return Told(beat.member_id, LEAVES, None)
+            return HeartbeatReply(beat.member_id, LEAVES, None)
         if beat.epoch == JOINS:
             is_changed = member is None
             if member is None:
@@ -115,7 +115,7 @@ class ShareGroup:
         member.share = frozenset(self._target[member.id])
         if member.epoch != self.epoch:
             member.previous_epoch, member.epoch = member.epoch, self.epoch
-        return Told(member.id, member.epoch, member.share if is_asked or member.share != before else None)
+        return HeartbeatReply(member.id, member.epoch, member.share if is_asked or member.share != before else None)
 
     def remove(self, member: ShareMember, topology: Topology) -> None:
         """A member goes."""

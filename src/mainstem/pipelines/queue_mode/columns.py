@@ -11,7 +11,7 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from mainstem.pipelines.codec.batch_decoding import Columns
 from mainstem.pipelines.codec.record_positions import Integers
-from mainstem.pipelines.errors import SchemaMismatch, told_plainly
+from mainstem.pipelines.errors import SchemaMismatch, plain_errors
 from mainstem.pipelines.queue_mode.options import QueueOptions
 from mainstem.pipelines.source.source import source_schema
 
@@ -22,7 +22,7 @@ SEPARATOR = ":"
 
 def queue_schema(given: Mapping[str, str]) -> StructType | str:
     """The columns of a read; as text where Spark has to parse what the user wrote."""
-    with told_plainly():
+    with plain_errors():
         options = QueueOptions(given)
         found = source_schema(options.plain)
         if isinstance(found, str):

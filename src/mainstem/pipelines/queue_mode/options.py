@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NoReturn
 
-from mainstem.pipelines.errors import InvalidOption, told_plainly
+from mainstem.pipelines.errors import InvalidOption, plain_errors
 from mainstem.pipelines.options import Options
 from mainstem.pipelines.source.options import SourceOptions
 from mainstem.sdk.acquisitions import DEFAULT_HOST, Acquisitions, Subscribed
@@ -83,7 +83,7 @@ def _names(scan: SourceOptions) -> tuple[str, ...]:
 
 def refuse_batch_read() -> NoReturn:
     """A batch read has no log of Spark's in which an acquisition could stand."""
-    with told_plainly():
+    with plain_errors():
         raise InvalidOption(
             "Option `subscription` is for streams: use readStream with trigger(availableNow=True) to read what is there, "
             "or read the topic without it, which settles nothing."

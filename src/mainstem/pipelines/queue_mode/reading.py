@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from mainstem.pipelines.codec.batch_decoding import Columns, decode_batches
-from mainstem.pipelines.errors import told_plainly
+from mainstem.pipelines.errors import plain_errors
 from mainstem.pipelines.queue_mode.columns import SEPARATOR, HeldOffsets, with_added, without_added
 from mainstem.pipelines.queue_mode.options import QueueOptions
 from mainstem.pipelines.source.columns import record_batch
@@ -97,7 +97,7 @@ class HeldScan:
     def read(self, part: HeldPart) -> Iterator[pa.RecordBatch]:
         """Runs in a task: tells the broker first in which batch this is, so that the batch's output can settle it."""
         of = batch_of(TaskContext.get())
-        with told_plainly():
+        with plain_errors():
             if of is not None:
                 self._options.acquisitions(part.http).read(part.acquisition, *of)
             yield from self._read(part)

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructType
 
 from mainstem.model.errors import MainstemError
-from mainstem.pipelines.errors import PipelineError, SchemaMismatch, told_plainly
+from mainstem.pipelines.errors import PipelineError, SchemaMismatch, plain_errors
 from mainstem.pipelines.options import Options
 from mainstem.pipelines.spark_version import check_spark_version
 from mainstem.sdk.acquisitions import RELEASED, UNKNOWN, Acquisitions, SettlementEntry
@@ -136,7 +136,7 @@ class Ruled(WriterCommitMessage):
 
 def settle_writer(given: Mapping[str, str], schema: StructType) -> DataSourceArrowWriter:
     """Sends verdicts, and nothing else."""
-    with told_plainly():
+    with plain_errors():
         check_spark_version()
         options = Options(given, (SETTLE, SINK_ID, HTTP_ADDRESS))
         check_settling(schema)
@@ -153,7 +153,7 @@ class SettleWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Ruled:
         """On an executor: one task. Rows without a verdict are accepted, as all others."""
-        with told_plainly():
+        with plain_errors():
             verdicts = Verdicts()
             for _ in verdicts.take(iterator):
                 pass
@@ -164,7 +164,7 @@ class SettleWriter(DataSourceArrowWriter):
         by_acquisition: dict[str, list[SettlementEntry]] = {}
         for verdict in verdicts_in(messages):
             by_acquisition.setdefault(verdict.acquisition, []).append(verdict)
-        with told_plainly():
+        with plain_errors():
             address = self._options.text(HTTP_ADDRESS)
             if address is None:
                 with self._options.client() as client:

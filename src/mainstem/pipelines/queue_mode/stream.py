@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from mainstem.model.errors import MainstemError
-from mainstem.pipelines.errors import InvalidOption, told_plainly
+from mainstem.pipelines.errors import InvalidOption, plain_errors
 from mainstem.pipelines.queue_mode.options import QueueOptions
 from mainstem.pipelines.queue_mode.reading import HeldPart, HeldScan, split_held
 from mainstem.pipelines.queue_mode.settling import ACQUISITION, ADDRESS, SUBSCRIPTION, AcquisitionLost, settle_quietly
@@ -53,7 +53,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Before anything was acquired; whether there is something to acquire from is found out at once."""
-        with told_plainly():
+        with plain_errors():
             calls = self._calls()
             with self._explained():
                 calls.ends(self._options.subscribed)
@@ -65,12 +65,12 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """From now on nothing newer is there."""
-        with told_plainly(), self._explained():
+        with plain_errors(), self._explained():
             self._target = self._calls().ends(self._options.subscribed)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Acquires; all that was acquired before is done with."""
-        with told_plainly(), self._explained():
+        with plain_errors(), self._explained():
             acquired = self._calls().acquire(
                 self._options.subscribed,
                 records_max=self._options.rows_max,
@@ -86,7 +86,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """What one batch has acquired: the same whenever it is run again."""
-        with told_plainly():
+        with plain_errors():
             name = str(end.get(ACQUISITION, ""))
             held = self._pin(name) if name and name != start.get(ACQUISITION) else None
             if held is None:

@@ -17,8 +17,8 @@ from mainstem.pipelines.definition.errors import DefinitionRefused, Problem
 from mainstem.pipelines.definition.files import load_module
 from mainstem.pipelines.definition.pipeline import Deduplicate, Expectation, Pipeline, Source, Step, Watermark
 from mainstem.pipelines.running.context import RunContext
-from mainstem.pipelines.running.rules import broken, kept, observed
-from mainstem.pipelines.running.sentences import told_at, told_in_python
+from mainstem.pipelines.running.error_messages import errors_at, errors_in_python
+from mainstem.pipelines.running.expectations import apply_expectation, broken, observed
 from mainstem.pipelines.tables.delta import read_delta
 from mainstem.pipelines.tables.reading import read_current, read_table, read_topic
 
@@ -108,7 +108,7 @@ class Frames:
     def _frame(self, name: str, found: dict[str, DataFrame]) -> DataFrame:
         source = self._pipeline.sources.get(name)
         if source is not None:
-            with told_at(source.place):
+            with errors_at(source.place):
                 return _shaped(self._read(source), source.watermark, source.deduplicate)
         step = self._pipeline.steps[name]
         return _shaped(self._step(step, found), step.watermark, step.deduplicate)
@@ -117,14 +117,14 @@ class Frames:
         if step.origin is not None:
             return found[step.origin.lower()]
         if step.sql is not None:
-            with told_at(step.sql.place):
+            with errors_at(step.sql.place):
                 return self._context.session.sql(step.sql.text)
         return self._call(step, found)
 
     def _call(self, step: Step, found: dict[str, DataFrame]) -> DataFrame:
         function = self._function(step)
         given = {name: found[name.lower()] for name in self._arguments(step, list(self._pipeline_names()))}
-        with told_in_python(step.place, inspect.getsourcefile(function) or ""):
+        with errors_in_python(step.place, inspect.getsourcefile(function) or ""):
             if step.inputs is not None:
                 frame = function(*given.values())
             else:
@@ -181,12 +181,12 @@ class Frames:
         for rule in self._pipeline.expectations.values():
             if rule.on.lower() != name.lower():
                 continue
-            with told_at(rule.rule.place):
+            with errors_at(rule.rule.place):
                 if rule is until:
                     return broken(frame, rule)
                 if until is None and watcher(self._pipeline, rule, self._reaches) == self._sink:
                     frame = self._watched(frame, rule)
-                frame = kept(frame, rule)
+                frame = apply_expectation(frame, rule)
         return frame
 
     def _watched(self, frame: DataFrame, rule: Expectation) -> DataFrame:
@@ -209,13 +209,13 @@ def watcher(pipeline: Pipeline, rule: Expectation, reaches: Callable[[str, str],
 
 def _shaped(frame: DataFrame, watermark: Watermark | None, deduplicate: Deduplicate | None) -> DataFrame:
     if watermark is not None:
-        with told_at(watermark.place):
+        with errors_at(watermark.place):
             frame = frame.withWatermark(watermark.column, watermark.delay)
             if watermark.column not in frame.columns:
                 text = f"there is no column `{watermark.column}`; there are {', '.join(frame.columns)}"
                 raise DefinitionRefused([Problem(watermark.place, text)])
     if deduplicate is not None:
-        with told_at(deduplicate.place):
+        with errors_at(deduplicate.place):
             by = list(deduplicate.by)
             if watermark is not None and frame.isStreaming:
                 return frame.dropDuplicatesWithinWatermark(by)

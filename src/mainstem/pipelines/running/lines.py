@@ -19,13 +19,13 @@ class Lines:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._told: dict[str, float] = {}
+        self._printed_at: dict[str, float] = {}
 
     def progress(self, now: SinkProgress) -> None:
         """Now and then."""
         clock = time.monotonic()
-        if clock - self._told.get(now.sink, -LINE_S) >= LINE_S:
-            self._told[now.sink] = clock
+        if clock - self._printed_at.get(now.sink, -LINE_S) >= LINE_S:
+            self._printed_at[now.sink] = clock
             logger.info("%s", line_of(now))
 
     def broken(self, found: BrokenRule) -> None:

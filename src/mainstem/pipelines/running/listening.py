@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 
-class Told(NamedTuple):
+class QueryEvent(NamedTuple):
     """One event of a query."""
 
     query: str
@@ -23,11 +23,11 @@ class RunListener(StreamingQueryListener):
     """Runs on a thread of Spark's that must not fail."""
 
     def __init__(self) -> None:
-        self.told: queue.SimpleQueue[Told] = queue.SimpleQueue()
+        self.events: queue.SimpleQueue[QueryEvent] = queue.SimpleQueue()
 
     def wake(self) -> None:
         """Have the waiting thread look. May be called from a signal handler."""
-        self.told.put(Told(""))
+        self.events.put(QueryEvent(""))
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
         """Nothing is read yet."""
@@ -35,11 +35,11 @@ class RunListener(StreamingQueryListener):
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """A micro-batch is done."""
         plain = json.loads(event.progress.json)
-        self.told.put(Told(str(plain.get("id")), plain))
+        self.events.put(QueryEvent(str(plain.get("id")), plain))
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
         """Nothing has changed."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """It is over, one way or the other."""
-        self.told.put(Told(str(event.id)))
+        self.events.put(QueryEvent(str(event.id)))

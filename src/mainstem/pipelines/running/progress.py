@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from mainstem.pipelines.running.rules import OBSERVED
+from mainstem.pipelines.running.expectations import OBSERVED
 from mainstem.pipelines.source.stream_offsets import StreamOffsets
 
 KIBI = 1024
@@ -61,25 +61,25 @@ class RunProgress:
         """Grows with every micro-batch."""
         return sum(sink.batches for sink in list(self.sinks.values()))
 
-    def note(self, sink: str, told: Mapping[str, Any]) -> list[BrokenRule]:
+    def note(self, sink: str, report: Mapping[str, Any]) -> list[BrokenRule]:
         """Takes in the JSON of a micro-batch; answers the rules that it broke."""
         now = self.of(sink)
-        durations = told.get("durationMs") or {}
+        durations = report.get("durationMs") or {}
         seconds = durations.get("triggerExecution", 0) / 1000
-        metrics = told.get("observedMetrics") or {}
+        metrics = report.get("observedMetrics") or {}
         written = _number(metrics.get(WRITTEN + sink), "rows")
-        read = sum(int(source.get("numInputRows") or 0) for source in told.get("sources") or ())
+        read = sum(int(source.get("numInputRows") or 0) for source in report.get("sources") or ())
         is_work = bool(read or written or "addBatch" in durations)
         now.rows_in += read
         now.rows_out += written
         now.rows_in_per_s = read / seconds if seconds else 0.0
         now.rows_out_per_s = written / seconds if seconds else 0.0
-        now.batch = int(told.get("batchId", -1))
+        now.batch = int(report.get("batchId", -1))
         if is_work:
             now.batches += 1
             now.batch_ms = int(durations.get("triggerExecution", 0))
-        now.lag = sum(_lag(source) for source in told.get("sources") or ())
-        operators = told.get("stateOperators") or ()
+        now.lag = sum(_lag(source) for source in report.get("sources") or ())
+        operators = report.get("stateOperators") or ()
         now.state_rows = sum(int(one.get("numRowsTotal") or 0) for one in operators)
         now.state_bytes = sum(int(one.get("memoryUsedBytes") or 0) for one in operators)
         return [found for name, row in metrics.items() if (found := self._broken(name, row)) is not None]

@@ -55,12 +55,12 @@ class ForegroundReporter:
         self._thread.join(2 * TIMEOUT_S)
 
     def _work(self) -> None:
-        told, told_s, is_over = -1, -RENEW_S, False
+        reported, reported_s, is_over = -1, -RENEW_S, False
         while not is_over:
             is_over = self._is_over.wait(REPORT_S)
             done, now = self._progress.count(), time.monotonic()
-            if done != told or now - told_s >= RENEW_S:
-                told, told_s = done, now
+            if done != reported or now - reported_s >= RENEW_S:
+                reported, reported_s = done, now
                 self._quietly(self._report)
 
     def _report(self) -> None:

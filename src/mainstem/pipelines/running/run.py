@@ -24,11 +24,11 @@ from mainstem.pipelines.definition.pipeline import Action, Expectation, Mode, Si
 from mainstem.pipelines.errors import PipelineError
 from mainstem.pipelines.running.batch_record import BatchRecord
 from mainstem.pipelines.running.context import RunContext
+from mainstem.pipelines.running.error_messages import errors_at, sentence_of
+from mainstem.pipelines.running.expectations import letters
 from mainstem.pipelines.running.frames import Frames
 from mainstem.pipelines.running.listening import RunListener
 from mainstem.pipelines.running.progress import WRITTEN, BrokenRule, RunProgress, SinkProgress
-from mainstem.pipelines.running.rules import letters
-from mainstem.pipelines.running.sentences import sentence_of, told_at
 from mainstem.pipelines.running.sinks import open_sink
 
 LOOK_S = 5.0
@@ -96,7 +96,7 @@ class PipelineRun:
             for sink, frame, _ in self._written():
                 if self._is_stopping.is_set():
                     return
-                with told_at(sink.place):
+                with errors_at(sink.place):
                     query = open_sink(sink, self._context).start(_counted(frame, sink))
                 queries[str(query.id)] = sink, query
                 self._wait_begun(query)
@@ -119,22 +119,22 @@ class PipelineRun:
         running = set(queries)
         while running and not self._is_stopping.is_set():
             try:
-                told = self._listener.told.get(timeout=LOOK_S)
+                event = self._listener.events.get(timeout=LOOK_S)
             except queue.Empty:
                 ended = {name for name in running if not queries[name][1].isActive}
             else:
-                ended = {told.query} & running if told.progress is None else set()
-                if told.progress is not None and told.query in queries:
-                    self._note(queries[told.query][0].name, told.progress)
+                ended = {event.query} & running if event.progress is None else set()
+                if event.progress is not None and event.query in queries:
+                    self._note(queries[event.query][0].name, event.progress)
             for name in ended:
                 error = queries[name][1].exception()
                 if error is not None:
                     raise PipelineFailed(sentence_of(self._pipeline, error)) from None
             running -= ended
 
-    def _note(self, sink: str, told: object) -> None:
-        assert isinstance(told, dict)
-        for broken in self.progress.note(sink, told):
+    def _note(self, sink: str, report: object) -> None:
+        assert isinstance(report, dict)
+        for broken in self.progress.note(sink, report):
             self._watch.on_broken(broken)
         self._watch.on_progress(self.progress.of(sink))
 
@@ -203,7 +203,7 @@ class PipelineRun:
         for rule in self._pipeline.expectations.values():
             if rule.action is Action.DEAD_LETTER:
                 frames = Frames(self._context, rule.name)
-                with told_at(rule.rule.place):
+                with errors_at(rule.rule.place):
                     rows = letters(frames.broken_rows(rule), rule, self._pipeline.name)
                 found.append((_letter_sink(rule), rows, frames))
         return found

@@ -22,7 +22,7 @@ from pyspark.sql.types import BinaryType, StringType
 
 from mainstem.pipelines.definition.pipeline import Mode, Sink
 from mainstem.pipelines.running.context import RunContext
-from mainstem.pipelines.running.sentences import told_at
+from mainstem.pipelines.running.error_messages import errors_at
 from mainstem.pipelines.tables.delta import append_to_delta
 from mainstem.pipelines.tables.sink import append_batch
 
@@ -100,7 +100,7 @@ class TopicSink(OpenSink):
 
     def shaped(self, frame: DataFrame) -> DataFrame:
         """As records."""
-        with told_at(self.sink.place):
+        with errors_at(self.sink.place):
             return record_rows(frame, self.sink)
 
     def aimed(self, writer: DataStreamWriter) -> DataStreamWriter:
@@ -205,7 +205,7 @@ def record_rows(frame: DataFrame, sink: Sink) -> DataFrame:
     is_record = has <= RECORD and "value" in has and isinstance(frame.schema["value"].dataType, StringType | BinaryType)
     chosen: dict[str, Any] = {}
     for name, text in sink.columns.items():
-        with told_at(text.place):
+        with errors_at(text.place):
             # analysed here, where its line is known
             chosen[name] = frame.select(F.expr(text.text).alias(name)) and F.expr(text.text)
     if "value" not in chosen and not is_record:

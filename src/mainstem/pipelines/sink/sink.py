@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from mainstem.model.errors import MainstemError
 from mainstem.model.staging import SinkKey, StageKey
-from mainstem.pipelines.errors import InvalidOption, PipelineError, told_plainly
+from mainstem.pipelines.errors import InvalidOption, PipelineError, plain_errors
 from mainstem.pipelines.options import Options
 from mainstem.pipelines.queue_mode.settling import VERDICT, Verdicts, explained, verdicts_in
 from mainstem.pipelines.sink.columns import check_columns
@@ -67,10 +67,10 @@ class SinkOptions:
         check_columns(schema, self.topic)
 
     def http_address(self) -> str:
-        """Where commits go: as told, or as the broker advertises it."""
-        told = self.options.text(HTTP_ADDRESS)
-        if told is not None:
-            return told.removeprefix("http://").rstrip("/")
+        """Where commits go: as configured, or as the broker advertises it."""
+        address = self.options.text(HTTP_ADDRESS)
+        if address is not None:
+            return address.removeprefix("http://").rstrip("/")
         with self.options.client() as client:
             return http_address(client)
 
@@ -90,32 +90,34 @@ class Staged(WriterCommitMessage):
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
     """All rows or none."""
-    with told_plainly():
+    with plain_errors():
         if overwrite:
             raise InvalidOption("A topic cannot be overwritten: use mode `append`, or delete the topic first.")
-        told = SinkOptions(options, schema)
-        if told.has_verdicts and not told.settles(False):
+        sink_options = SinkOptions(options, schema)
+        if sink_options.has_verdicts and not sink_options.settles(False):
             raise InvalidOption(
                 f"Column `{VERDICT}` is for a write that settles what its batch has acquired: set the option `{SETTLES}` to "
                 "true in the last write of foreachBatch, or send the verdicts by mainstem.spark.settle."
             )
-        return TopicWriter(told, told.write_id or f"write-{uuid.uuid4()}", lasting=told.write_id is not None)
+        return TopicWriter(
+            sink_options, sink_options.write_id or f"write-{uuid.uuid4()}", lasting=sink_options.write_id is not None
+        )
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
     """Exactly once."""
-    with told_plainly():
-        told = SinkOptions(options, schema)
-        if told.write_id is not None:
+    with plain_errors():
+        sink_options = SinkOptions(options, schema)
+        if sink_options.write_id is not None:
             raise InvalidOption(f"Option `{WRITE_ID}` has no meaning for a stream: its batches have numbers.")
-        return TopicStreamWriter(told)
+        return TopicStreamWriter(sink_options)
 
 
 class TopicWriter(DataSourceArrowWriter):
     """One write of a table. Inside foreachBatch it is a part of that batch, and is as exact as a stream."""
 
-    def __init__(self, told: SinkOptions, name: str, *, lasting: bool = False) -> None:
-        self._told = told
+    def __init__(self, sink_options: SinkOptions, name: str, *, lasting: bool = False) -> None:
+        self._sink_options = sink_options
         self._name = name
         self._lasting = lasting
 
@@ -124,41 +126,48 @@ class TopicWriter(DataSourceArrowWriter):
         context = _task()
         of = batch_of(context)
         if of is None:
-            return _stage(self._told, self._name, SINGLE_BATCH, context, iterator)
-        with told_plainly():
-            if not self._told.sink:
+            return _stage(self._sink_options, self._name, SINGLE_BATCH, context, iterator)
+        with plain_errors():
+            if not self._sink_options.sink:
                 raise InvalidOption(
                     f"A write inside foreachBatch needs the option `{SINK_ID}`: a name that no other write of this query "
                     "has, by which the broker knows what it has published already."
                 )
-        return _stage(self._told, of.query, of.batch, context, iterator)
+        return _stage(self._sink_options, of.query, of.batch, context, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """On the driver: publish."""
         staged = _of_one_batch(messages)
         lasting = self._lasting or (bool(staged) and staged[0].key.query != self._name)
-        key = staged[0].key if staged else StageKey(self._name, self._told.sink, SINGLE_BATCH, 0, "-")
-        _commit(self._told, key.sink_key, key.batch, staged, lasting=lasting, settles=self._told.settles(False))
+        key = staged[0].key if staged else StageKey(self._name, self._sink_options.sink, SINGLE_BATCH, 0, "-")
+        _commit(
+            self._sink_options,
+            key.sink_key,
+            key.batch,
+            staged,
+            lasting=lasting,
+            settles=self._sink_options.settles(False),
+        )
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """On the driver: drop what was staged, if that is possible."""
         staged = _of_one_batch(messages)
-        key = staged[0].key if staged else StageKey(self._name, self._told.sink, SINGLE_BATCH, 0, "-")
-        _abort(self._told, key.sink_key, key.batch, is_final=key.query == self._name and not self._lasting)
+        key = staged[0].key if staged else StageKey(self._name, self._sink_options.sink, SINGLE_BATCH, 0, "-")
+        _abort(self._sink_options, key.sink_key, key.batch, is_final=key.query == self._name and not self._lasting)
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):
     """The batches of a streaming query."""
 
-    def __init__(self, told: SinkOptions) -> None:
-        self._told = told
+    def __init__(self, sink_options: SinkOptions) -> None:
+        self._sink_options = sink_options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """On an executor: one task of a batch."""
         context = _task()
         of = batch_of(context)
         assert of is not None, "Spark tells its tasks which query they belong to"
-        return _stage(self._told, of.query, of.batch, context, iterator)
+        return _stage(self._sink_options, of.query, of.batch, context, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """On the driver: publish the batch together with its number."""
@@ -166,13 +175,20 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
         if not staged:
             return  # without a task there is nothing to publish, and nothing that could be published twice
         assert staged[0].key.batch == batchId, "tasks of another batch"
-        _commit(self._told, staged[0].key.sink_key, batchId, staged, lasting=True, settles=self._told.settles(True))
-        report_batch(self._told.checkpoint, batchId)
+        _commit(
+            self._sink_options,
+            staged[0].key.sink_key,
+            batchId,
+            staged,
+            lasting=True,
+            settles=self._sink_options.settles(True),
+        )
+        report_batch(self._sink_options.checkpoint, batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """On the driver: drop what was staged, if that is possible; the next commit drops the rest."""
         for message in _of_one_batch(messages)[:1]:
-            _abort(self._told, message.key.sink_key, batchId, is_final=False)
+            _abort(self._sink_options, message.key.sink_key, batchId, is_final=False)
 
 
 def _task() -> TaskContext:
@@ -182,7 +198,7 @@ def _task() -> TaskContext:
 
 
 def _stage(
-    told: SinkOptions, query: str, batch: int, context: TaskContext, iterator: Iterator[pa.RecordBatch]
+    sink_options: SinkOptions, query: str, batch: int, context: TaskContext, iterator: Iterator[pa.RecordBatch]
 ) -> Staged:
     # numpy and Arrow are for those who write, not for those who commit
     from mainstem.pipelines.sink.staged_rows import StagedRows
@@ -190,13 +206,18 @@ def _stage(
     task = context.partitionId()
     # Spark counts attempts from 0 again after a restart; a stage of before must not be continued.
     attempt = f"{context.attemptNumber()}-{uuid.uuid4().hex[:16]}"
-    key = StageKey(query, told.sink, batch, task, attempt)
+    key = StageKey(query, sink_options.sink, batch, task, attempt)
     # Questions about topics are asked while batches are on their way: each on a connection of its own.
-    with told_plainly(), task_memory(), told.options.client() as asking, told.options.client() as writing:
-        writer = StageWriter(writing, key, timeout_s=told.options.timeout_s)
-        rows = StagedRows(asking, writer, told.topic, told.compression, task)
+    with (
+        plain_errors(),
+        task_memory(),
+        sink_options.options.client() as asking,
+        sink_options.options.client() as writing,
+    ):
+        writer = StageWriter(writing, key, timeout_s=sink_options.options.timeout_s)
+        rows = StagedRows(asking, writer, sink_options.topic, sink_options.compression, task)
         verdicts = Verdicts()
-        rows.write_all(verdicts.take(iterator) if told.has_verdicts else iterator)
+        rows.write_all(verdicts.take(iterator) if sink_options.has_verdicts else iterator)
     return Staged(key, rows.position, verdicts.all())
 
 
@@ -211,10 +232,10 @@ def _ends(staged: Sequence[Staged]) -> list[StageEnd]:
 
 
 def _commit(
-    told: SinkOptions, sink: SinkKey, batch: int, staged: Sequence[Staged], *, lasting: bool, settles: bool
+    sink_options: SinkOptions, sink: SinkKey, batch: int, staged: Sequence[Staged], *, lasting: bool, settles: bool
 ) -> None:
-    with told_plainly(), explained():
-        address, timeout_s = told.http_address(), told.options.timeout_s
+    with plain_errors(), explained():
+        address, timeout_s = sink_options.http_address(), sink_options.options.timeout_s
         verdicts = verdicts_in(staged)
         try:
             commit_stages(
@@ -230,7 +251,11 @@ def _commit(
         except StageRefused as refusal:
             if refusal.problem != STALE_BATCH:
                 raise
-            where = f"The checkpoint {told.checkpoint}" if told.checkpoint else f"The checkpoint of query {sink.query}"
+            where = (
+                f"The checkpoint {sink_options.checkpoint}"
+                if sink_options.checkpoint
+                else f"The checkpoint of query {sink.query}"
+            )
             raise PipelineError(
                 f"{where} was rewound: {refusal.detail}. What it would write again is in the topic already, so nothing "
                 "was written. Go on with the checkpoint as it was, or begin a new one in an empty directory, which reads "
@@ -238,6 +263,8 @@ def _commit(
             ) from None
 
 
-def _abort(told: SinkOptions, sink: SinkKey, batch: int, *, is_final: bool) -> None:
+def _abort(sink_options: SinkOptions, sink: SinkKey, batch: int, *, is_final: bool) -> None:
     with contextlib.suppress(MainstemError):  # they expire
-        abort_stages(told.http_address(), sink, batch, is_final=is_final, timeout_s=told.options.timeout_s)
+        abort_stages(
+            sink_options.http_address(), sink, batch, is_final=is_final, timeout_s=sink_options.options.timeout_s
+        )

@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from mainstem.pipelines.errors import DataLost, InvalidOption, told_plainly
+from mainstem.pipelines.errors import DataLost, InvalidOption, plain_errors
 from mainstem.pipelines.source.columns import CORRUPT, check_schema, record_batch, schema_of
 from mainstem.pipelines.source.log_reading import LOST, LogReader
 from mainstem.pipelines.source.offset_range import OffsetRange, split_ranges
@@ -24,7 +24,7 @@ from mainstem.sdk.operations import EARLIEST, LATEST, TopicPartition
 
 def source_schema(given: Mapping[str, str]) -> StructType | str:
     """The columns of a read; as text where Spark has to parse what the user wrote."""
-    with told_plainly():
+    with plain_errors():
         check_spark_version()
         options = SourceOptions(given)
         if options.format == "json":
@@ -50,7 +50,7 @@ class TopicScan:
     def read(self, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
         """Runs in a task, on an executor."""
         arrow_schema = to_arrow_schema(self.schema, timezone="UTC")
-        with told_plainly(), task_memory(), self.options.client() as client:
+        with plain_errors(), task_memory(), self.options.client() as client:
             reader = LogReader(
                 client,
                 with_headers="headers" in self.schema.fieldNames(),
@@ -70,7 +70,7 @@ class TopicReader(DataSourceReader):
     """Reads a range of each partition."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
-        with told_plainly():
+        with plain_errors():
             check_spark_version()
             options = SourceOptions(given)
             options.refuse_limits()
@@ -83,7 +83,7 @@ class TopicReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Fixes the range of each partition: from now on the read is the same however often it runs."""
         options = self._scan.options
-        with told_plainly(), options.client() as client:
+        with plain_errors(), options.client() as client:
             wanted = options.partitions(client)
             starts = resolve(client, options.starting(START_OF_BATCHES), wanted, is_end=False)
             ends = resolve(client, options.ending(), wanted, is_end=True)

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from mainstem.model.errors import MainstemError
-from mainstem.pipelines.errors import DataLost, told_plainly
+from mainstem.pipelines.errors import DataLost, plain_errors
 from mainstem.pipelines.source.log_reading import LOST
 from mainstem.pipelines.source.offset_range import OffsetRange, split_ranges
 from mainstem.pipelines.source.options import START_OF_STREAMS, SourceOptions
@@ -63,7 +63,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Where a new query begins. Spark asks more than once, so nothing is stored."""
-        with told_plainly():
+        with plain_errors():
             client = self._connected()
             wanted = self._options.partitions(client)
             starts = resolve(client, self._options.starting(START_OF_STREAMS), wanted, is_end=False)
@@ -81,12 +81,12 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """From now on nothing newer is there."""
-        with told_plainly():
+        with plain_errors():
             self._target = self._ends()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Where the next micro-batch ends."""
-        with told_plainly():
+        with plain_errors():
             client = self._connected()
             begun = StreamOffsets.parse(start)
             begun = begun._replace(group=self._options.group or begun.group, address=self._options.address)
@@ -106,13 +106,13 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         """Shown in the query's progress, beside how far it is. Asked for right behind `latestOffset`, which knows it."""
-        with told_plainly():
+        with plain_errors():
             ends, self._just_seen = self._just_seen or self._ends(), None
             return self._position(ends, self._options.group or "").plain()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The ranges of one micro-batch: the same whenever it is run again."""
-        with told_plainly():
+        with plain_errors():
             ends = StreamOffsets.parse(end).offsets
             starts = self._starts(StreamOffsets.parse(start).offsets, ends)
             starts, ends = self._still_there(starts, ends)

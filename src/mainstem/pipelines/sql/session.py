@@ -117,8 +117,8 @@ class SqlSession:
         name = ".".join(parts)
         schema, _, table = name.lower().partition(".")
         if schema == PREFIX and table in SYSTEM_TABLES:
-            told = self._options | self._http | {SYSTEM: table}
-            return self.spark.read.format("mainstem").options(**told).load()
+            options = self._options | self._http | {SYSTEM: table}
+            return self.spark.read.format("mainstem").options(**options).load()
         topics = self._topic_names()
         if name not in topics:
             alike = [topic for topic in topics if topic.lower() == name.lower()]
@@ -136,8 +136,8 @@ class SqlSession:
             rows = rows.toDF(*insert.columns)
         elif len(rows.columns) == 1:
             rows = rows.toDF("value")
-        told = self._options | self._http | {"topic": insert.target}
-        rows.write.format("mainstem").mode("append").options(**told).save()
+        options = self._options | self._http | {"topic": insert.target}
+        rows.write.format("mainstem").mode("append").options(**options).save()
         return self.spark.createDataFrame([], "inserted STRING")
 
     def _topic_names(self) -> list[str]:

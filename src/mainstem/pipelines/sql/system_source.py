@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from mainstem.pipelines.errors import InvalidOption, told_plainly
+from mainstem.pipelines.errors import InvalidOption, plain_errors
 from mainstem.pipelines.options import Options
 from mainstem.pipelines.spark_version import check_spark_version
 from mainstem.pipelines.sql.system_tables import SYSTEM_TABLES
@@ -23,7 +23,7 @@ ROWS_PER_BATCH = 1_000
 
 def system_schema(given: Mapping[str, str]) -> str:
     """Its columns."""
-    with told_plainly():
+    with plain_errors():
         return SYSTEM_TABLES[_name(_options(given))].schema
 
 
@@ -31,7 +31,7 @@ class SystemReader(DataSourceReader):
     """One task reads it, page by page."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
-        with told_plainly():
+        with plain_errors():
             check_spark_version()
             self._options = _options(given)
             self._name = _name(self._options)
@@ -44,9 +44,9 @@ class SystemReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in a task."""
         schema = to_arrow_schema(self._schema, timezone="UTC")
-        with told_plainly(), self._options.client() as client:
-            told = self._options.text(HTTP_ADDRESS) or http_address(client)
-            with HttpPages(told) as http:
+        with plain_errors(), self._options.client() as client:
+            address = self._options.text(HTTP_ADDRESS) or http_address(client)
+            with HttpPages(address) as http:
                 rows = SYSTEM_TABLES[self._name].rows(http, client)
                 while some := list(islice(rows, ROWS_PER_BATCH)):
                     yield pa.RecordBatch.from_pylist(some, schema)

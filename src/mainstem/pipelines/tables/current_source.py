@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql.datasource import InputPartition
 
-from mainstem.pipelines.errors import told_plainly
+from mainstem.pipelines.errors import plain_errors
 from mainstem.pipelines.source.offset_range import OffsetRange
 from mainstem.pipelines.tables.facts import TableFacts, table_facts
 from mainstem.pipelines.tables.history_source import BATCH_ROWS, HistoryReader, has_raw_values
@@ -41,7 +41,7 @@ class CurrentReader(HistoryReader):
     def partitions(self) -> Sequence[InputPartition]:
         """As many as there are partitions now."""
         options = self._scan.options
-        with told_plainly(), options.client() as client:
+        with plain_errors(), options.client() as client:
             wanted = options.partitions(client)
         counts = {topic: sum(at.topic == topic for at in wanted) for topic in {at.topic for at in wanted}}
         parts = [CurrentPart(topic, rest, count) for topic, count in counts.items() for rest in range(count)]
@@ -52,7 +52,7 @@ class CurrentReader(HistoryReader):
         if not isinstance(partition, CurrentPart):
             return
         options = self._scan.options
-        with told_plainly(), options.client() as client:
+        with plain_errors(), options.client() as client:
             facts = table_facts(client, partition.topic)
             manifest = pinned_manifest(client, facts)
             mine = [at for at in facts.partitions if at.partition % partition.parts == partition.rest]
@@ -85,6 +85,10 @@ def _may_hold(parquet: pq.ParquetFile, group: int, mine: Sequence[int]) -> bool:
     for index in range(parquet.metadata.num_columns):
         column = parquet.metadata.row_group(group).column(index)
         if column.path_in_schema == PARTITION:
-            told = column.statistics
-            return told is None or not told.has_min_max or any(told.min <= number <= told.max for number in mine)
+            statistics = column.statistics
+            return (
+                statistics is None
+                or not statistics.has_min_max
+                or any(statistics.min <= number <= statistics.max for number in mine)
+            )
     return True

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, StructType
 
-from mainstem.pipelines.errors import InvalidOption, SchemaMismatch, told_plainly
+from mainstem.pipelines.errors import InvalidOption, SchemaMismatch, plain_errors
 from mainstem.pipelines.source.columns import CORRUPT
 from mainstem.pipelines.source.offset_range import OffsetRange, split_ranges
 from mainstem.pipelines.source.options import SourceOptions
@@ -46,7 +46,7 @@ class FileGroup(InputPartition):
 
 def history_schema(given: Mapping[str, str]) -> StructType | str:
     """The columns; values as the topic says, unless the reader says otherwise."""
-    with told_plainly():
+    with plain_errors():
         return source_schema(_completed(given))
 
 
@@ -54,7 +54,7 @@ class HistoryReader(DataSourceReader):
     """Files first, then what the log has beyond them."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
-        with told_plainly():
+        with plain_errors():
             options = SourceOptions(_completed(given))
             options.refuse_limits()
             for name in PLACES:
@@ -69,7 +69,7 @@ class HistoryReader(DataSourceReader):
         options = self._scan.options
         groups: list[FileGroup] = []
         ranges: list[OffsetRange] = []
-        with told_plainly(), options.client() as client:
+        with plain_errors(), options.client() as client:
             for topic in dict.fromkeys(at.topic for at in options.partitions(client)):
                 facts = table_facts(client, topic)
                 manifest = pinned_manifest(client, facts)
@@ -89,7 +89,7 @@ class HistoryReader(DataSourceReader):
             yield from self._scan.read(partition)
             return
         assert isinstance(partition, FileGroup)
-        with told_plainly():
+        with plain_errors():
             yield from self._read_files(partition)
 
     def _read_files(self, group: FileGroup) -> Iterator[pa.RecordBatch]:
@@ -145,19 +145,19 @@ def _groups(facts: TableFacts, manifest: Manifest) -> list[FileGroup]:
 
 def _completed(given: Mapping[str, str]) -> dict[str, str]:
     """With the format of the topic, where one topic is read and nothing else is said; of JSON, as its table has it."""
-    told = {name.lower(): value for name, value in given.items()}
-    topic = told.get("topic") or told.get("path")
-    if FORMAT in told or topic is None:
+    options = {name.lower(): value for name, value in given.items()}
+    topic = options.get("topic") or options.get("path")
+    if FORMAT in options or topic is None:
         return dict(given)
     with _client(given) as client:
         facts = table_facts(client, topic)
         manifest = pinned_manifest(client, facts)
-    told |= facts.value_options
+    options |= facts.value_options
     if manifest is not None and facts.value_options.get(FORMAT) == "json":
         kind = columns.parse_schema(manifest.schema)["value"].dataType
         assert isinstance(kind, StructType)
-        told[SCHEMA] = columns.schema_text(kind)
-    return told
+        options[SCHEMA] = columns.schema_text(kind)
+    return options
 
 
 def _client(given: Mapping[str, str]) -> Client:

@@ -54,17 +54,17 @@ def read_topic(spark: SparkSession, topic: str, options: Mapping[str, str] | Non
     schema = columns.parse_schema(manifest.schema)
     if not rest:
         return _shown(history.withColumn(columns.TOPIC, lit(topic)), schema)
-    told = given | facts.value_options
+    read_options = given | facts.value_options
     if facts.value_options.get(FORMAT) == "json":
-        told[SCHEMA] = columns.schema_text(_struct(schema))
-    tail = _shown(_read_log(spark, told, facts, rest), schema)
+        read_options[SCHEMA] = columns.schema_text(_struct(schema))
+    tail = _shown(_read_log(spark, read_options, facts, rest), schema)
     return _shown(history.withColumn(columns.TOPIC, lit(topic)), schema).unionByName(tail, allowMissingColumns=True)
 
 
 def read_current(spark: SparkSession, topic: str, options: Mapping[str, str]) -> DataFrame:
     """All of the topic as of each time that the frame is read: by a query, in each of its micro-batches."""
-    told = {"includeHeaders": "true", **options, "topic": topic, "history": "current"}
-    frame = spark.read.format("mainstem").options(**told).load()
+    read_options = {"includeHeaders": "true", **options, "topic": topic, "history": "current"}
+    frame = spark.read.format("mainstem").options(**read_options).load()
     return _shown(frame.selectExpr("*", f"{DAY_OF_TIMESTAMP} AS {columns.DAY}"))
 
 
@@ -126,14 +126,19 @@ def _read_log(
         json.dumps({facts.topic: {str(at.partition): rest.get(at, (0, 0))[side] for at in partitions}})
         for side in (0, 1)
     ]
-    told = {
+    read_options = {
         "includeHeaders": "true",
         **options,
         "assign": json.dumps({facts.topic: [at.partition for at in partitions]}),
         "startingOffsets": bounds[0],
         "endingOffsets": bounds[1],
     }
-    return spark.read.format("mainstem").options(**told).load().selectExpr("*", f"{DAY_OF_TIMESTAMP} AS {columns.DAY}")
+    return (
+        spark.read.format("mainstem")
+        .options(**read_options)
+        .load()
+        .selectExpr("*", f"{DAY_OF_TIMESTAMP} AS {columns.DAY}")
+    )
 
 
 def _read_files(spark: SparkSession, store: TableStore, manifest: Manifest) -> DataFrame:

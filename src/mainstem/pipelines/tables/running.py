@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mainstem.model.errors import MainstemError
 from mainstem.pipelines.errors import sentence_in
 from mainstem.pipelines.tables.facts import table_facts, table_topics
-from mainstem.pipelines.tables.order import Times
+from mainstem.pipelines.tables.housekeeping import Times
 from mainstem.pipelines.tables.writer import TableWriter
 from mainstem.sdk.client import Client
 
@@ -31,7 +31,7 @@ def run_table(spark: SparkSession, address: str, topic: str, times: Times | None
     while is_behind:
         done = writer.take_over()
         records, is_behind = records + done.records, done.is_behind
-    writer.keep_in_order()
+    writer.tidy_table()
     return records
 
 
@@ -49,7 +49,7 @@ def run_tables(spark: SparkSession, address: str, stopped: threading.Event) -> N
             writer = writers.setdefault(topic, TableWriter(spark, address, topic))
             try:
                 done = writer.take_over()
-                writer.keep_in_order()
+                writer.tidy_table()
                 if orphans_due.get(topic, 0.0) <= now:
                     writer.collect_orphans()
                     orphans_due[topic] = now + ORPHANS_S

@@ -17,8 +17,8 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 from mainstem.pipelines.errors import InvalidOption, PipelineError, SchemaMismatch
 from mainstem.pipelines.tables import columns
 from mainstem.pipelines.tables.files import TIMESTAMP, TableFiles
+from mainstem.pipelines.tables.housekeeping import Times, tidy_table
 from mainstem.pipelines.tables.manifest import Manifest, TableFile
-from mainstem.pipelines.tables.order import Times, keep_in_order
 from mainstem.pipelines.tables.store import TableStore
 from mainstem.pipelines.tables.tasks import run_tasks
 
@@ -57,7 +57,7 @@ def append_batch(
         now_ms=times.now_ms(), added=files, fence=(query, number), schema=text, layout=layout
     )
     store.commit(following)
-    keep_in_order(store, lambda parts, task: run_tasks(frame.sparkSession, f"table {location}", parts, task), times)
+    tidy_table(store, lambda parts, task: run_tasks(frame.sparkSession, f"table {location}", parts, task), times)
     return True
 
 

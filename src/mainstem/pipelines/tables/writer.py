@@ -25,8 +25,8 @@ from mainstem.pipelines.source.source import TopicScan
 from mainstem.pipelines.tables import columns
 from mainstem.pipelines.tables.facts import GROUP, TableFacts, table_facts
 from mainstem.pipelines.tables.files import TableFiles
+from mainstem.pipelines.tables.housekeeping import Times, collect_orphans, tidy_table
 from mainstem.pipelines.tables.manifest import Gap, Manifest, TableFile
-from mainstem.pipelines.tables.order import Times, collect_orphans, keep_in_order
 from mainstem.pipelines.tables.store import TableStore
 from mainstem.pipelines.tables.tasks import Task, run_tasks
 from mainstem.sdk.client import Client
@@ -100,10 +100,10 @@ class TableWriter:
             self._report(client, following)
             return Round(records, records < wanted, following)
 
-    def keep_in_order(self) -> Manifest | None:
+    def tidy_table(self) -> Manifest | None:
         """Merge, forget, clean up: one commit at most."""
         facts = self._facts()
-        return keep_in_order(TableStore(facts.location), self._run, self._times, facts.retention_ms)
+        return tidy_table(TableStore(facts.location), self._run, self._times, facts.retention_ms)
 
     def collect_orphans(self) -> int:
         """Deletes files that no manifest names and no task writes any more."""

@@ -174,12 +174,12 @@ class Reporter:
             _fence("the broker has not been reached for the time of a lease")
 
     def _work(self) -> None:
-        told, told_s = -1, -RENEW_S
+        reported, reported_s = -1, -RENEW_S
         while True:
             now = time.monotonic()
             done = self._run.progress.count() if self._run is not None else -1
-            if done != told or now - told_s >= RENEW_S or now >= self._until_s:
-                told, told_s = done, now
+            if done != reported or now - reported_s >= RENEW_S or now >= self._until_s:
+                reported, reported_s = done, now
                 self.report()
             time.sleep(REPORT_S)
 

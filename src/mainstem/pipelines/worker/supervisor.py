@@ -129,13 +129,13 @@ class Supervisor:
             self._obey(orders)
 
     def _message(self, leaving: bool) -> Mapping[str, Any]:
-        told, left = [], LOGS_PART_MAX
+        reports, left = [], LOGS_PART_MAX
         for name, driver in self._drivers.items():
             if leaving and not driver.is_alive:
                 continue
             position, text = driver.log.after(driver.log_sent, min(LOG_PART_MAX, left))
             left -= len(text)
-            told.append(
+            reports.append(
                 {
                     "name": name,
                     "epoch": driver.order.epoch,
@@ -148,7 +148,7 @@ class Supervisor:
                 }
             )
         room = max(0, self._room - len(self._drivers))
-        return {"incarnation": self._incarnation, "room": room, "pipelines": told, "leaving": leaving}
+        return {"incarnation": self._incarnation, "room": room, "pipelines": reports, "leaving": leaving}
 
     def _obey(self, orders: Mapping[str, Any]) -> None:
         wanted = {order["name"]: order for order in orders["pipelines"]}

@@ -21,8 +21,8 @@ from mainstem.coordination.groups.streams.group import StreamsGroup, StreamsStat
 from mainstem.coordination.groups.streams.heartbeats import (
     StatusCode,
     StreamsBeat,
+    StreamsHeartbeatReply,
     StreamsRules,
-    StreamsTold,
     UserEndpoint,
 )
 from mainstem.coordination.groups.streams.tasks import NO_TASKS, Task, Tasks
@@ -50,7 +50,7 @@ def joins(member_id: str, process: str = "", **said: object) -> StreamsBeat:
     return beat._replace(**said)  # type: ignore[arg-type]
 
 
-def says(told: StreamsTold, **said: object) -> StreamsBeat:
+def says(told: StreamsHeartbeatReply, **said: object) -> StreamsBeat:
     beat = StreamsBeat(told.member_id, told.epoch, endpoint_epoch=told.endpoint_epoch)
     return beat._replace(**said)  # type: ignore[arg-type]
 
@@ -59,7 +59,7 @@ def tasks(*names: str) -> frozenset[Task]:
     return frozenset(Task(id_, int(partition)) for id_, partition in (name.split("_") for name in names))
 
 
-def codes(told: StreamsTold) -> list[StatusCode]:
+def codes(told: StreamsHeartbeatReply) -> list[StatusCode]:
     return [status.code for status in told.statuses]
 
 
@@ -366,11 +366,11 @@ class AnyOrder(RuleBasedStateMachine):
         self.group = group_of(standby_replicas=1, session_timeout_ms=1_000)
         self.stored: dict[bytes, bytes] = {}
         self.topics: Topics = READY
-        self.told: dict[str, StreamsTold] = {}
+        self.told: dict[str, StreamsHeartbeatReply] = {}
         self.working: dict[str, Tasks] = {}
         """What each member has in its hands, which may be more than it should."""
 
-    def run(self, call: Callable[[], StreamsTold]) -> StreamsTold:
+    def run(self, call: Callable[[], StreamsHeartbeatReply]) -> StreamsHeartbeatReply:
         told = call()
         for mutation in self.group.take_changes():
             if mutation.scope == "streams-groups":
@@ -421,7 +421,7 @@ class AnyOrder(RuleBasedStateMachine):
     def wait(self, step: int) -> None:
         self.now_ms += step
         self.group.pass_time(self.now_ms)
-        self.run(lambda: StreamsTold("", 0))
+        self.run(lambda: StreamsHeartbeatReply("", 0))
         for member in list(self.working):
             if member not in self.group.members:
                 # The client knows by its own clock that its session has ended.

@@ -34,8 +34,8 @@ from mainstem.coordination.groups.streams.heartbeats import (
     Status,
     StatusCode,
     StreamsBeat,
+    StreamsHeartbeatReply,
     StreamsRules,
-    StreamsTold,
     UserEndpoint,
 )
 from mainstem.coordination.groups.streams.members import (
@@ -182,7 +182,7 @@ class StreamsGroup:
                     raise UnknownTask(f"subtopology {task.subtopology} has no task {task.partition}")
         return plan
 
-    def beat(self, beat: StreamsBeat, topics: Topology, now_ms: int) -> StreamsTold:
+    def beat(self, beat: StreamsBeat, topics: Topology, now_ms: int) -> StreamsHeartbeatReply:
         """What a member says, and what it is told. Raises kinds of GroupError."""
         if beat.epoch < JOINS:
             return self._leave(beat)
@@ -210,7 +210,7 @@ class StreamsGroup:
             self._raise_endpoint_epoch()
         # An answer may have been lost: what the member has then differs from what it should have.
         is_behind = is_repeated or (beat.owned is not None and beat.owned != member.tasks)
-        return StreamsTold(
+        return StreamsHeartbeatReply(
             member.id,
             member.epoch,
             member.tasks if is_changed or is_behind else None,
@@ -247,12 +247,12 @@ class StreamsGroup:
         member = self.members[member_id] = StreamsMember(member_id)
         return member, True
 
-    def _leave(self, beat: StreamsBeat) -> StreamsTold:
+    def _leave(self, beat: StreamsBeat) -> StreamsHeartbeatReply:
         member = self.find(beat.member_id)
         if beat.is_shutting_down and self._shutdown_by is None:
             self._shutdown_by = member.id
         self.remove(member)
-        return StreamsTold(member.id, beat.epoch)
+        return StreamsHeartbeatReply(member.id, beat.epoch)
 
     def remove(self, member: StreamsMember) -> None:
         """The member is gone; others get its tasks with their next heartbeats."""

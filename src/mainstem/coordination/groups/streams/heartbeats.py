@@ -63,7 +63,7 @@ class StreamsBeat(NamedTuple):
     """Whether the whole application shall end."""
 
 
-class StreamsTold(NamedTuple):
+class StreamsHeartbeatReply(NamedTuple):
     """What a member is told."""
 
     member_id: str

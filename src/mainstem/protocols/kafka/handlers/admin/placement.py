@@ -1,4 +1,4 @@
-"""Where partitions are: all on the one node, in the one directory. Whoever wants them there is told that they are."""
+"""Where partitions are: all on the one node, in the one directory. Whoever wants them there is answers that they are."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ class PlacementHandlers:
         return None
 
     def elect_leaders(self, call: Call) -> Body:
-        """Every partition has its preferred leader. Who asks for all is told of those that changed: none."""
+        """Every partition has its preferred leader. Who asks for all is answers of those that changed: none."""
         if call.version >= ELECTION_ERRORS_FROM and call.body.election_type not in (PREFERRED, UNCLEAN):
             return {"error_code": ErrorCode.INVALID_REQUEST, "replica_election_results": []}
         needless = PlacementAnswer(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
         results = []
         for topic in call.body.topic_partitions or ():
             verdicts = [(index, self._missing(topic.topic, index) or needless) for index in topic.partitions]
-            told = [{"partition_id": index} | _told(verdict) for index, verdict in verdicts]
-            results.append({"topic": topic.topic, "partition_result": told})
+            answers = [{"partition_id": index} | _error_fields(verdict) for index, verdict in verdicts]
+            results.append({"topic": topic.topic, "partition_result": answers})
         return {"error_code": ErrorCode.NONE, "replica_election_results": results}
 
     # Reassignments
@@ -69,8 +69,8 @@ class PlacementHandlers:
         responses = []
         for topic in call.body.topics:
             verdicts = [(p.partition_index, self._reassign(topic.name, p)) for p in topic.partitions]
-            told = [{"partition_index": index} | _told(verdict) for index, verdict in verdicts]
-            responses.append({"name": topic.name, "partitions": told})
+            answers = [{"partition_index": index} | _error_fields(verdict) for index, verdict in verdicts]
+            responses.append({"name": topic.name, "partitions": answers})
         return {
             "allow_replication_factor_change": call.body.allow_replication_factor_change,
             "error_message": None,
@@ -123,5 +123,5 @@ def _judge_replicas(replicas: Sequence[int]) -> PlacementAnswer:
     return DONE
 
 
-def _told(verdict: PlacementAnswer) -> Body:
+def _error_fields(verdict: PlacementAnswer) -> Body:
     return {"error_code": verdict.code, "error_message": verdict.message}

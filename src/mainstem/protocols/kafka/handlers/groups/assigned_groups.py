@@ -7,7 +7,7 @@ from uuid import UUID
 
 from mainstem.broker.catalog.topics import Topic
 from mainstem.broker.errors import UnknownGroup
-from mainstem.broker.groups.directed_groups import Told
+from mainstem.broker.groups.directed_groups import HeartbeatReply
 from mainstem.broker.groups.group_configs import BeatRules
 from mainstem.broker.groups.groups import TopicPlace
 from mainstem.protocols.kafka.handlers.calls import Body, Call
@@ -15,13 +15,13 @@ from mainstem.protocols.kafka.mapping import GROUP_OPERATIONS, NOT_ASKED
 from mainstem.wire.kafka import ErrorCode
 
 
-def tell(told: Told, rules: BeatRules) -> Body:
+def tell(reply: HeartbeatReply, rules: BeatRules) -> Body:
     """The answer to a heartbeat."""
     return {
-        "member_id": told.member_id,
-        "member_epoch": told.epoch,
+        "member_id": reply.member_id,
+        "member_epoch": reply.epoch,
         "heartbeat_interval_ms": rules.heartbeat_interval_ms,
-        "assignment": None if told.share is None else {"topic_partitions": by_topic(told.share)},
+        "assignment": None if reply.share is None else {"topic_partitions": by_topic(reply.share)},
     }
 
 

@@ -12,8 +12,8 @@ from mainstem.broker.groups.streams_groups import (
     EndpointPartitions,
     StreamsBeat,
     StreamsGroup,
+    StreamsHeartbeatReply,
     StreamsMember,
-    StreamsTold,
     Task,
     Tasks,
     UserEndpoint,
@@ -136,7 +136,7 @@ def _read_tasks(said: Iterable[Any]) -> frozenset[Task]:
 # What members are told
 
 
-def _tell(told: StreamsTold, heartbeat_interval_ms: int) -> Body:
+def _tell(told: StreamsHeartbeatReply, heartbeat_interval_ms: int) -> Body:
     answer: Body = {
         "member_id": told.member_id,
         "member_epoch": told.epoch,

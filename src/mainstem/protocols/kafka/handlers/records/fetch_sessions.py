@@ -39,7 +39,7 @@ class FetchSession:
         self.id = session_id
         self._epoch = 0
         self._partitions: dict[tuple[TopicName, int], PartitionFetch] = {}
-        self._told: dict[tuple[TopicName, int], tuple[int, int]] = {}
+        self._sent: dict[tuple[TopicName, int], tuple[int, int]] = {}
         self._add(wanted)
 
     def advance(self, request: FetchRequest) -> None:
@@ -55,7 +55,7 @@ class FetchSession:
         for name, partitions in request.forgotten:
             for partition in partitions:
                 self._partitions.pop((name, partition), None)
-                self._told.pop((name, partition), None)
+                self._sent.pop((name, partition), None)
         self._add(request.topics)
         if len(self._partitions) > PARTITIONS_MAX:
             raise SessionRefused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -88,10 +88,10 @@ class FetchSession:
     def _is_news(self, name: TopicName, answer: PartitionAnswer) -> bool:
         key, facts = (name, answer.partition), (answer.end, answer.start)
         if answer.error:
-            self._told.pop(key, None)
+            self._sent.pop(key, None)
             return True
-        is_news = answer.batch_bytes > 0 or self._told.get(key) != facts
-        self._told[key] = facts
+        is_news = answer.batch_bytes > 0 or self._sent.get(key) != facts
+        self._sent[key] = facts
         return is_news
 
 

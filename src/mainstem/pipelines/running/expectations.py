@@ -52,20 +52,20 @@ def observed(frame: DataFrame, rule: Expectation, observation: Observation | Non
     )
 
 
-def kept(frame: DataFrame, rule: Expectation) -> DataFrame:
-    """What goes on."""
+def apply_expectation(frame: DataFrame, rule: Expectation) -> DataFrame:
+    """The rows that go on; raises for one that breaks a rule whose action is to fail."""
     match rule.action:
         case Action.WARN:
             return frame
         case Action.FAIL:
-            told = F.concat(F.lit(f"{rule.place}: rule {rule.name} is broken by the row "), _row(frame))
-            return frame.filter(F.when(_holds(rule), F.lit(True)).otherwise(F.raise_error(told).cast("boolean")))
+            message = F.concat(F.lit(f"{rule.place}: rule {rule.name} is broken by the row "), _row(frame))
+            return frame.filter(F.when(_holds(rule), F.lit(True)).otherwise(F.raise_error(message).cast("boolean")))
         case _:
             return frame.filter(_holds(rule))
 
 
 def broken(frame: DataFrame, rule: Expectation) -> DataFrame:
-    """What does not."""
+    """The rows that break the rule."""
     return frame.filter(~_holds(rule))
 
 

@@ -30,7 +30,7 @@ SENTENCE_MAX = 2_000
 
 
 @contextlib.contextmanager
-def told_at(place: FileLine) -> Iterator[None]:
+def errors_at(place: FileLine) -> Iterator[None]:
     """Around what makes a plan: an error of Spark's is told with the line that it is about."""
     try:
         yield
@@ -43,7 +43,7 @@ def told_at(place: FileLine) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def told_in_python(place: FileLine, file: str) -> Iterator[None]:
+def errors_in_python(place: FileLine, file: str) -> Iterator[None]:
     """Around a function of the user's: an error is told with the line of his file, if it came that far."""
     try:
         yield

@@ -53,7 +53,7 @@ class MergeTask:
         return merge_files(self._store, schema, group, by_day=by_day, layout=group[0].layout)
 
 
-def keep_in_order(store: TableStore, run: Run, times: Times, retention_ms: int = -1) -> Manifest | None:
+def tidy_table(store: TableStore, run: Run, times: Times, retention_ms: int = -1) -> Manifest | None:
     """Merge, forget, clean up: one commit at most. None where there is no table."""
     manifest = store.latest()
     if manifest is None:
