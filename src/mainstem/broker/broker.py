@@ -60,6 +60,7 @@ from mainstem.broker.routes import Routes
 from mainstem.broker.schedules.delivery import BrokerDelivery
 from mainstem.broker.schedules.recurrences import Recurrences
 from mainstem.broker.schedules.schedules import Schedules
+from mainstem.broker.staging.limits import StageLimits
 from mainstem.broker.staging.stages import Stages
 from mainstem.broker.subscriptions.subscriptions import Subscriptions
 from mainstem.broker.transactions.producers import Producers
@@ -90,6 +91,7 @@ class Broker:
         settings: QueueSettings,
         unwritten_bytes_max: int,
         queue_limits: QueueLimits = QueueLimits(),  # noqa: B008
+        stage_limits: StageLimits = StageLimits(),  # noqa: B008
     ) -> None:
         self.clock = clock
         self.intake = Intake(engine, unwritten_bytes_max)
@@ -136,7 +138,14 @@ class Broker:
         self.client_metrics = ClientMetrics(engine)
         self.acquisitions = Acquisitions(engine, clock, self.topics, self.share_groups, self.dead_letters, self.queues)
         self.stages = Stages(
-            engine, clock, self.transactions, self.topics.named(), catalog.by_id, self.acquisitions, self.schedules
+            engine,
+            clock,
+            self.transactions,
+            self.topics.named(),
+            catalog.by_id,
+            self.acquisitions,
+            self.schedules,
+            stage_limits,
         )
         self.pipelines = Pipelines(engine, clock)
         self.pipelines.origins.append(lambda: table_pipelines(self.topics))
@@ -175,6 +184,7 @@ class Broker:
         settings: QueueSettings = QueueSettings(),  # noqa: B008
         unwritten_bytes_max: int = UNWRITTEN_BYTES_MAX,
         queue_limits: QueueLimits = QueueLimits(),  # noqa: B008
+        stage_limits: StageLimits = StageLimits(),  # noqa: B008
     ) -> Broker:
         """Load what is known, and found what must be there. Raises kinds of MainstemError."""
         catalog = Catalog()
@@ -189,7 +199,7 @@ class Broker:
         ids = ProducerIds()
         for key, value in (await engine.load(producer_ids.SCOPE)).entries.items():
             ids.replay(key, value)
-        broker = cls(engine, clock, catalog, ids, settings, unwritten_bytes_max, queue_limits)
+        broker = cls(engine, clock, catalog, ids, settings, unwritten_bytes_max, queue_limits, stage_limits)
         await broker.group_configs.load()
         await broker.directed_groups.load()
         await broker.streams_groups.load()

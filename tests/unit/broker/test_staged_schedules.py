@@ -12,8 +12,7 @@ from mainstem.broker.clock import LoopClock
 from mainstem.broker.errors import InvalidStagedBatch, TooMuchScheduled
 from mainstem.broker.schedules import DUE_MS_MAX, Search
 from mainstem.broker.schedules.reading import records_in
-from mainstem.broker.staging import publication as stage_publication
-from mainstem.broker.staging import schedule as stage_schedule
+from mainstem.broker.staging.limits import StageLimits
 from mainstem.broker.staging.stages import SinkKey
 from mainstem.coordination.schedules.schedule import LOG_BASE
 from mainstem.coordination.staging.stages import FIRST_LOG
@@ -169,12 +168,10 @@ async def test_a_topic_that_dates_what_arrives_does_so_when_it_is_due(broker: Br
 
 
 def test_a_large_batch_schedules_with_the_end_of_its_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage_publication, "PUBLISH_BYTES_MAX", 500)
-    monkeypatch.setattr(stage_publication, "COPY_BYTES_MAX", 300)
-
     @with_engine
     async def run(engine: MemoryEngine) -> None:
-        broker = await Broker.open(engine, LoopClock())
+        limits = StageLimits(publish_bytes_max=500, copy_bytes_max=300)
+        broker = await Broker.open(engine, LoopClock(), stage_limits=limits)
         await broker.topics.ensure(NewTopic("t", 1))
         due_ms = broker.clock.now_ms() + HOUR_MS
         task = Task(broker, 0)
@@ -260,11 +257,10 @@ def test_a_record_without_its_time_is_refused_at_once(record: Record) -> None:
     run()
 
 
-def test_more_than_one_commit_can_schedule_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage_schedule, "SCHEDULED_BYTES_MAX", 2_000)
-
-    @with_broker
-    async def run(broker: Broker) -> None:
+def test_more_than_one_commit_can_schedule_is_refused_with_what_to_do() -> None:
+    @with_engine
+    async def run(engine: MemoryEngine) -> None:
+        broker = await Broker.open(engine, LoopClock(), stage_limits=StageLimits(scheduled_bytes_max=2_000))
         await broker.topics.ensure(NewTopic("t", 1))
         task = Task(broker, 0)
         await task.write("t", 0, b"now")

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -19,7 +20,8 @@ from mainstem.broker.errors import (
     UnknownTopic,
 )
 from mainstem.broker.schedules import Letter, Search, Target
-from mainstem.broker.staging import publication as stage_publication
+from mainstem.broker.staging.limits import StageLimits
+from mainstem.broker.staging.publication import transaction_name
 from mainstem.broker.staging.stages import SinkKey, StageKey, StageRules
 from mainstem.model.errors import BatchTooLarge, CommitTooLarge, CorruptBatch, KeyRequired, Overloaded, StorageFull
 from mainstem.storage.answer import Answer
@@ -249,10 +251,8 @@ async def test_a_topic_that_went_meanwhile_is_named(broker: Broker) -> None:
 # Large batches
 
 
-def large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage_publication, "PUBLISH_BYTES_MAX", 500)
-    monkeypatch.setattr(stage_publication, "COPY_BYTES_MAX", 300)
-    monkeypatch.setattr(stage_publication, "READ_BYTES", 250)
+SMALL = StageLimits(publish_bytes_max=500, copy_bytes_max=300, read_bytes=250)
+"""A few dozen records are a large batch."""
 
 
 async def fill(task: Task, count: int, topics: tuple[str, ...] = ("t", "u")) -> list[bytes]:
@@ -262,11 +262,10 @@ async def fill(task: Task, count: int, topics: tuple[str, ...] = ("t", "u")) -> 
     return values
 
 
-def test_a_large_batch_is_published_in_parts_and_seen_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    large(monkeypatch)
-
-    @with_broker
-    async def run(broker: Broker) -> None:
+def test_a_large_batch_is_published_in_parts_and_seen_as_one() -> None:
+    @with_engine
+    async def run(engine: MemoryEngine) -> None:
+        broker = await Broker.open(engine, LoopClock(), stage_limits=SMALL)
         logs = [(await broker.topics.ensure(NewTopic(name, 1))).logs[0] for name in ("t", "u")]
         tasks = [Task(broker, number // 2, task=number % 2) for number in range(4)]
         for task in tasks:
@@ -296,11 +295,9 @@ def test_a_large_batch_is_published_in_parts_and_seen_as_one(monkeypatch: pytest
 
 
 def test_a_large_batch_that_is_refused_half_way_is_seen_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    large(monkeypatch)
-
     @with_engine
     async def run(engine: MemoryEngine) -> None:
-        broker = await Broker.open(engine, LoopClock())
+        broker = await Broker.open(engine, LoopClock(), stage_limits=SMALL)
         for name in ("t", "u"):
             await broker.topics.ensure(NewTopic(name, 1))
         task = Task(broker, 0)
@@ -327,12 +324,10 @@ def test_a_large_batch_that_is_refused_half_way_is_seen_by_nobody(monkeypatch: p
 
 
 def test_what_is_under_way_when_a_part_is_refused_is_undone_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    large(monkeypatch)
-    monkeypatch.setattr(stage_publication, "COPY_BYTES_MAX", 1)
-
     @with_engine
     async def run(engine: MemoryEngine) -> None:
-        broker = await Broker.open(engine, LoopClock())
+        limits = msgspec.structs.replace(SMALL, copy_bytes_max=1)
+        broker = await Broker.open(engine, LoopClock(), stage_limits=limits)
         logs = {name: (await broker.topics.ensure(NewTopic(name, 1))).logs[0] for name in ("t", "u")}
         task = Task(broker, 0)
         await fill(task, 20)
@@ -366,12 +361,10 @@ def test_what_is_under_way_when_a_part_is_refused_is_undone_too(monkeypatch: pyt
     run()
 
 
-def test_a_publication_that_a_crash_cut_short_is_undone_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    large(monkeypatch)
-
+def test_a_publication_that_a_crash_cut_short_is_undone_at_the_start() -> None:
     @with_engine
     async def run(engine: MemoryEngine) -> None:
-        broker = await Broker.open(engine, LoopClock())
+        broker = await Broker.open(engine, LoopClock(), stage_limits=SMALL)
         (log,) = (await broker.topics.ensure(NewTopic("t", 1))).logs
         task = Task(broker, 0)
         await fill(task, 20, ("t",))
@@ -381,7 +374,7 @@ def test_a_publication_that_a_crash_cut_short_is_undone_at_the_start(monkeypatch
         publishing.cancel()
         facts = await broker.read(log, 0, 0)
         assert (facts.stable, facts.end > 0) == (0, True)
-        second = await Broker.open(engine, LoopClock())
+        second = await Broker.open(engine, LoopClock(), stage_limits=SMALL)
         facts = await second.read(log, 0, 0)
         assert facts.stable == facts.end
         assert await values_in(second, "t") == []
@@ -517,6 +510,4 @@ async def test_nothing_is_written_to_a_stage_that_is_being_published(broker: Bro
 @given(a=st.tuples(st.text(), st.text()), b=st.tuples(st.text(), st.text()))
 @example(a=("q/1", "s"), b=("q", "1/s"))
 def test_each_sink_has_a_transaction_of_its_own(a: tuple[str, str], b: tuple[str, str]) -> None:
-    assert (stage_publication.transaction_name(SinkKey(*a)) == stage_publication.transaction_name(SinkKey(*b))) == (
-        a == b
-    )
+    assert (transaction_name(SinkKey(*a)) == transaction_name(SinkKey(*b))) == (a == b)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from mainstem.model.header_names import DUE_HEADER
 from mainstem.pipelines.codec.partitioner import partitions_by_key
 from mainstem.pipelines.errors import PipelineError, SchemaMismatch
-from mainstem.pipelines.sink import staged_rows
 from mainstem.pipelines.sink.staged_rows import StagedRows, cut_batches
 from mainstem.sdk.stages import StagedBatch
 from mainstem.wire.record_batch import Record, decode_records, read_header
@@ -43,9 +42,9 @@ class Topics:
         return PARTITIONS, 1_000
 
 
-def write(*tables: dict[str, Any], topic: str | None = "t", schema: pa.Schema | None = None) -> Sent:
+def write(*tables: dict[str, Any], topic: str | None = "t", schema: pa.Schema | None = None, **limits: int) -> Sent:
     sent = Sent()
-    rows = StagedRows(None, sent, topic, 0, 0)  # type: ignore[arg-type]
+    rows = StagedRows(None, sent, topic, 0, 0, **limits)  # type: ignore[arg-type]
     rows._destinations = Topics()  # type: ignore[assignment]
     rows.write_all([pa.RecordBatch.from_pydict(table, schema=schema) for table in tables])
     position = 0
@@ -73,9 +72,8 @@ def test_rows_with_keys_go_where_the_hash_says() -> None:
         assert values == [key for key in keys if expected[key] == partition], "in the order they came"
 
 
-def test_rows_without_keys_fill_one_partition_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staged_rows, "BATCH_BYTES", 2_000)
-    sent = write({"value": ["x" * 100] * 100})
+def test_rows_without_keys_fill_one_partition_after_the_other() -> None:
+    sent = write({"value": ["x" * 100] * 100}, batch_bytes=2_000)
     counts = [sum(partition == number for _, partition, _ in sent.records()) for number in range(PARTITIONS)]
     assert sum(counts) == 100
     assert min(counts) > 10

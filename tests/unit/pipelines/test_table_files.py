@@ -7,8 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mainstem.pipelines.tables import files as table_files
-from mainstem.pipelines.tables.files import TableFiles, read_files
+from mainstem.pipelines.tables.files import FileLimits, TableFiles, read_files
 from mainstem.pipelines.tables.housekeeping import (
     MERGE_FILES_MIN,
     MergeTask,
@@ -58,12 +57,10 @@ def test_each_day_has_its_files(tmp_path: Path) -> None:
         assert pq.ParquetFile(path).metadata.row_group(0).column(0).compression == "ZSTD"
 
 
-def test_days_take_turns_and_files_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_files, "DAYS_OPEN_MAX", 3)
-    monkeypatch.setattr(table_files, "BUFFER_BYTES_MAX", 2_000)
-    monkeypatch.setattr(table_files, "FILE_BYTES_MAX", 3_000)
+def test_days_take_turns_and_files_are_ended(tmp_path: Path) -> None:
     store = TableStore(str(tmp_path))
-    files = TableFiles(store, SCHEMA, by_day=True)
+    limits = FileLimits(file_bytes_max=3_000, buffer_bytes_max=2_000, days_open_max=3)
+    files = TableFiles(store, SCHEMA, by_day=True, limits=limits)
     chance = random.Random(5)
     for batch in range(100):
         files.write(rows(*(chance.randrange(9) * DAY_US for _ in range(50)), first=50 * batch))

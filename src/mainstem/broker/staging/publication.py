@@ -22,6 +22,7 @@ import msgspec
 
 from mainstem.broker.catalog.topics import Topic
 from mainstem.broker.schedules import Schedules
+from mainstem.broker.staging.limits import StageLimits
 from mainstem.broker.staging.schedule import LaterRecords
 from mainstem.broker.transactions.transactions import CommitBy, Identity, Transactions
 from mainstem.coordination.errors import UnknownTopic
@@ -40,13 +41,8 @@ from mainstem.wire.record_batch import (
     stamp_log_append_time,
 )
 
-PUBLISH_BYTES_MAX = 8 << 20
-"""What is published by one commit; more goes under a transaction."""
-COPY_BYTES_MAX = 4 << 20
-"""What is copied at a time: little enough that others do not wait for it."""
 PARTS_MAX = 1
 """Parts on their way to the disk while the next one is read."""
-READ_BYTES = 4 << 20
 TRANSACTION_PREFIX = "stages/"
 TRANSACTION_MS_MAX = 900_000
 """How long one publication may copy."""
@@ -155,9 +151,15 @@ class Publication:
     """Publishes stages. All of it raises UnknownTopic, and what the log refuses."""
 
     def __init__(
-        self, engine: Engine, transactions: Transactions, topics: Mapping[UUID, Topic], schedules: Schedules
+        self,
+        engine: Engine,
+        transactions: Transactions,
+        topics: Mapping[UUID, Topic],
+        schedules: Schedules,
+        limits: StageLimits,
     ) -> None:
         self._engine = engine
+        self._limits = limits
         self._transactions = transactions
         self._topics = topics
         self._schedules = schedules
@@ -174,7 +176,7 @@ class Publication:
         """Publish stages, each up to its end, together with what ends them, and with what `commit_by` adds to that."""
         commit_by = commit_by or self._commit_alone
         try:
-            if stored_bytes <= PUBLISH_BYTES_MAX:
+            if stored_bytes <= self._limits.publish_bytes_max:
                 with contextlib.suppress(CommitTooLarge):  # an operator may have set a smaller limit
                     return await self._at_once(stages, ending, now_ms, commit_by)
             return await self._in_parts(sink, stages, ending, now_ms, commit_by)
@@ -185,7 +187,7 @@ class Publication:
         self, stages: Mapping[Stage, int], ending: StageRemoval, now_ms: int, commit_by: CommitBy
     ) -> Copied:
         appends: list[Append] = []
-        later = LaterRecords(self._schedules, now_ms)
+        later = LaterRecords(self._schedules, now_ms, self._limits.scheduled_bytes_max)
         records = size = 0
         async for staged in self._read(stages, now_ms):
             records += staged.records
@@ -202,7 +204,7 @@ class Publication:
     ) -> Copied:
         name = transaction_name(sink)
         identity = await self._transactions.begin(name, TRANSACTION_MS_MAX, None)
-        later = LaterRecords(self._schedules, now_ms)
+        later = LaterRecords(self._schedules, now_ms, self._limits.scheduled_bytes_max)
         try:
             copied = await self._copy(name, identity, stages, later, now_ms)
             beside = Commit(state=ending.state, changes=ending.logs)
@@ -229,7 +231,7 @@ class Publication:
                 if staged.is_later:
                     later.take(staged.topic, staged.partition, staged.batch)
                     continue
-                if pending + len(staged.batch) > COPY_BYTES_MAX and appends:
+                if pending + len(staged.batch) > self._limits.copy_bytes_max and appends:
                     await parts.take(self._copy_part(name, identity, appends))
                     appends, pending = [], 0
                 sequence = sequences.get(staged.log, 0)
@@ -269,7 +271,7 @@ class Publication:
             offset = 0
             while offset < end:
                 # What follows is on its way while this is dealt with: the log reads ahead.
-                read = await self._engine.read(stage.log, offset, READ_BYTES, ReadHint.CATCH_UP)
+                read = await self._engine.read(stage.log, offset, self._limits.read_bytes, ReadHint.CATCH_UP)
                 if not read.batches:
                     raise CorruptData("a stage", offset, f"it ends at {offset}, not at {end}", (stage.log,))
                 offset = read.next_offset

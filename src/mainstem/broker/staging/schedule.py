@@ -20,20 +20,18 @@ from mainstem.model.staging import DUE_BYTES
 from mainstem.storage.contract import Commit, CommitResult
 from mainstem.wire.record_batch import Record, decode_records, encode_headers
 
-SCHEDULED_BYTES_MAX = 16 << 20
-"""What one batch may schedule: it is one commit, which has others' bytes too."""
 
-
-def check_later(batch: memoryview) -> None:
+def check_later(batch: memoryview, bytes_max: int) -> None:
     """Every record must say when it is due. Raises InvalidStagedBatch."""
-    for record in decode_records(batch, SCHEDULED_BYTES_MAX):
+    for record in decode_records(batch, bytes_max):
         _due_of(record)
 
 
 class LaterRecords:
     """Those of one batch."""
 
-    def __init__(self, schedules: Schedules, now_ms: int) -> None:
+    def __init__(self, schedules: Schedules, now_ms: int, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
         self._schedules = schedules
         self._now_ms = now_ms
         self._records: list[tuple[Letter, int]] = []
@@ -46,9 +44,9 @@ class LaterRecords:
         for letter, due_ms in self._letters(target, batch):
             self._records.append((letter, due_ms))
             self._bytes += letter.size
-        if self._bytes > SCHEDULED_BYTES_MAX:
+        if self._bytes > self._bytes_max:
             raise TooMuchScheduled(
-                f"the records of this batch that are to be published later come to more than {SCHEDULED_BYTES_MAX} bytes, "
+                f"the records of this batch that are to be published later come to more than {self._bytes_max} bytes, "
                 "the most that one batch can schedule; write smaller batches"
             )
         return len(self._records) - before

@@ -20,6 +20,7 @@ from mainstem.broker.acquisitions import Acquisitions, Reading, Ruled
 from mainstem.broker.catalog.topics import Topic
 from mainstem.broker.clock import Clock, Timer
 from mainstem.broker.schedules import Schedules
+from mainstem.broker.staging.limits import StageLimits
 from mainstem.broker.staging.publication import (
     TRANSACTION_PREFIX,
     Publication,
@@ -61,7 +62,7 @@ from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Append, Commit, CommitResult, Edge, Engine, Mutation
 from mainstem.wire.record_batch import CONTROL, TRANSACTIONAL, decode_keys, read_header
 
-__all__ = ["PREFIX", "Destination", "Published", "SinkKey", "StageKey", "StageRules", "StagedBatch", "Stages"]
+__all__ = ["PREFIX", "Destination", "Published", "SinkKey", "StageAppend", "StageKey", "StageRules", "Stages"]
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +92,7 @@ class Destination(NamedTuple):
     """Its records each have their time, and come to the topic then."""
 
 
-class StagedBatch(NamedTuple):
+class StageAppend(NamedTuple):
     """A batch on its way into a stage. `settle` is told what the log said to its commit."""
 
     stage: Stage
@@ -122,13 +123,15 @@ class Stages:
         by_id: Mapping[UUID, Topic],
         acquisitions: Acquisitions,
         schedules: Schedules,
+        limits: StageLimits = StageLimits(),  # noqa: B008
     ) -> None:
         self._engine = engine
+        self._limits = limits
         self._now_ms = clock.now_ms
         self._call_later = clock.call_later
         self._transactions = transactions
         self._topics = topics
-        self._publication = Publication(engine, transactions, by_id, schedules)
+        self._publication = Publication(engine, transactions, by_id, schedules, limits)
         self._acquisitions = acquisitions
         self._table = StageTable()
         self._rules = StageRules()
@@ -186,7 +189,7 @@ class Stages:
 
     def add_batch(
         self, destination: Destination, partition: int, batch: memoryview, *, is_keyed: bool = False
-    ) -> StagedBatch:
+    ) -> StageAppend:
         """Let a batch into a stage, which opens with its first one. Raises kinds of StageError and InvalidBatch.
 
         `is_keyed` says that every record was seen to have a key.
@@ -198,7 +201,7 @@ class Stages:
         key, topic, is_later = destination
         _check_for(topic, batch, is_keyed=is_keyed)
         if is_later:
-            check_later(batch)
+            check_later(batch, self._limits.scheduled_bytes_max)
         now_ms = self._now_ms()
         position, size = header.base_offset, LABEL_POSITIONS + header.record_count
         stage = self._table.stages.get(key)
@@ -214,7 +217,7 @@ class Stages:
         if stage.is_damaged:
             raise IncompleteStage(f"a batch of task {key.task} was refused before this one")
         if position < stage.next and position + size <= stage.next:
-            return StagedBatch(stage, Commit(), opens=False, size=0)
+            return StageAppend(stage, Commit(), opens=False, size=0)
         if position != stage.next:
             raise StagePositionMissed(f"the stage ends at {stage.next}, and the batch begins at {position}")
         stage.next += size
@@ -222,11 +225,11 @@ class Stages:
         label = encode_label(topic, partition, now_ms, is_later=is_later, is_keyed=is_keyed)
         appends = (Append(stage.log, label), Append(stage.log, batch))
         if opening is None:
-            return StagedBatch(stage, Commit(appends), opens=False, size=size)
+            return StageAppend(stage, Commit(appends), opens=False, size=size)
         self._table.note(stage)
-        return StagedBatch(stage, Commit(appends, state=opening.state, changes=opening.logs), opens=True, size=size)
+        return StageAppend(stage, Commit(appends, state=opening.state, changes=opening.logs), opens=True, size=size)
 
-    def note_results(self, batches: Sequence[tuple[int, StagedBatch]], answer: Answer[list[CommitResult]]) -> None:
+    def note_results(self, batches: Sequence[tuple[int, StageAppend]], answer: Answer[list[CommitResult]]) -> None:
         """Learn what became of batches, each by its place in the answer."""
         if answer.error is not None:
             # Refused as a whole, and at once: nothing has come behind it, and the same may come again.

@@ -32,8 +32,9 @@ BATCH_HEADER_BYTES = 61
 class Destinations:
     """Topics as they are met: how many partitions, and how large a batch."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, batch_bytes: int) -> None:
         self._client = client
+        self._batch_bytes = batch_bytes
         self._known: dict[str, tuple[int, int]] = {}
 
     def of(self, topic: str) -> tuple[int, int]:
@@ -41,7 +42,7 @@ class Destinations:
         known = self._known.get(topic)
         if known is None:
             partitions = len(self._client.cluster([topic], create=True).leaders[topic])
-            bytes_max = min(BATCH_BYTES, batch_bytes_max(self._client, topic))
+            bytes_max = min(self._batch_bytes, batch_bytes_max(self._client, topic))
             known = self._known[topic] = partitions, bytes_max - BATCH_HEADER_BYTES
         return known
 
@@ -49,12 +50,20 @@ class Destinations:
 class StagedRows:
     """What a task has written."""
 
-    def __init__(self, client: Client, writer: StageWriter, topic: str | None, compression: int, first: int) -> None:
+    def __init__(
+        self,
+        client: Client,
+        writer: StageWriter,
+        topic: str | None,
+        compression: int,
+        first: int,
+        batch_bytes: int = BATCH_BYTES,
+    ) -> None:
         self._writer = writer
         self._topic = topic
         self._compression = compression
-        self._destinations = Destinations(client)
-        self._sticky = StickyPartition(first, BATCH_BYTES)
+        self._destinations = Destinations(client, batch_bytes)
+        self._sticky = StickyPartition(first, batch_bytes)
         self._gathered: list[pa.RecordBatch] = []
         self._gathered_bytes = 0
         self.position = 0

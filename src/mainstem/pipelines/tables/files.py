@@ -10,7 +10,7 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +21,6 @@ from mainstem.pipelines.tables.store import TableStore
 
 FILE_BYTES_MAX = 128 << 20
 """About: a file is ended behind the row group that passes it."""
-BUFFER_BYTES_MAX = 64 << 20
-"""Rows that wait to become a row group, in one task."""
-DAYS_OPEN_MAX = 16
-"""Files that a task writes at a time: rows of more days than these take turns."""
 MERGE_BATCH_ROWS = 64 << 10
 DAY_US = 86_400_000_000
 FIRST_DAY, LAST_DAY = -719_162, 2_932_895
@@ -34,11 +30,27 @@ NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 TIMESTAMP = "timestamp"
 
 
+class FileLimits(NamedTuple):
+    """What the files of one task keep to; tests make it small."""
+
+    file_bytes_max: int = FILE_BYTES_MAX
+    buffer_bytes_max: int = 64 << 20
+    """Rows that wait in memory, of all open files together."""
+    days_open_max: int = 16
+    """Files that a task writes at a time: rows of more days than these take turns."""
+
+
+LIMITS = FileLimits()
+
+
 class TableFiles:
     """Files of one task; with `by_day`, one directory for each day of the column `timestamp`."""
 
-    def __init__(self, store: TableStore, schema: pa.Schema, *, by_day: bool, layout: int = 0) -> None:
+    def __init__(
+        self, store: TableStore, schema: pa.Schema, *, by_day: bool, layout: int = 0, limits: FileLimits = LIMITS
+    ) -> None:
         self._store = store
+        self._limits = limits
         self._schema = schema
         self._by_day = by_day
         self._layout = layout
@@ -54,10 +66,10 @@ class TableFiles:
         else:
             for day, rows in _split_days(batch):
                 self._add(day, rows)
-        if sum(file.waiting_bytes for file in self._open.values()) > BUFFER_BYTES_MAX:
+        if sum(file.waiting_bytes for file in self._open.values()) > self._limits.buffer_bytes_max:
             for day in list(self._open):
                 self._open[day].flush()
-                if self._open[day].written_bytes >= FILE_BYTES_MAX:
+                if self._open[day].written_bytes >= self._limits.file_bytes_max:
                     self._end(day)
 
     def close(self) -> list[TableFile]:
@@ -69,7 +81,7 @@ class TableFiles:
     def _add(self, day: int | None, batch: pa.RecordBatch) -> None:
         file = self._open.get(day)
         if file is None:
-            if len(self._open) >= DAYS_OPEN_MAX:
+            if len(self._open) >= self._limits.days_open_max:
                 self._end(next(iter(self._open)))
             file = self._open[day] = _OpenFile(self._store, self._schema, self._directory(day))
         self._open.move_to_end(day)

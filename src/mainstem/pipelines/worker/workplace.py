@@ -34,7 +34,8 @@ class WorkplaceBusy(PipelineError):
 class Workplace:
     """Of one worker."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, lock_patience_s: float = LOCK_PATIENCE_S) -> None:
+        self._lock_patience_s = lock_patience_s
         self.data_dir = data_dir.absolute()
         self.root = self.data_dir / "pipelines"
 
@@ -43,7 +44,7 @@ class Workplace:
         """One worker at a time. One that is ending is waited for. Raises WorkplaceBusy."""
         self.root.mkdir(parents=True, exist_ok=True)
         with (self.root / ".worker.lock").open("a") as file:
-            deadline = time.monotonic() + LOCK_PATIENCE_S
+            deadline = time.monotonic() + self._lock_patience_s
             while True:
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -56,7 +56,7 @@ class Operations(Protocol):
     """What the server tells about itself."""
 
     def advertised(self) -> Mapping[str, list[str]]:
-        """The addresses clients are told, by listener name."""
+        """The addresses clients are shown, by listener name."""
 
     def data_directory(self) -> str:
         """Where the log is, as an absolute path."""
@@ -162,13 +162,13 @@ class KafkaAdapter:
         )
         self._throttles = Throttles(broker)
         listener = PLAINTEXT if settings.user is None else SASL_PLAINTEXT
-        told = BrokerSettings(settings, self._advertised, self._store, listener, self._http_address)
+        shown = BrokerSettings(settings, self._advertised, self._store_facts, listener, self._http_address)
         cluster = ClusterHandlers(broker, settings, self._advertised)
         served: dict[int, Served] = {
             **cluster.apis(),
             **PositionHandlers(broker).apis(),
             **TopicHandlers(broker, settings, self._throttles).apis(),
-            **ConfigHandlers(broker, told).apis(),
+            **ConfigHandlers(broker, shown).apis(),
             **ProducerHandlers(broker).apis(),
             **TransactionHandlers(broker).apis(),
             **TransactionListingHandlers(broker).apis(),
@@ -179,9 +179,9 @@ class KafkaAdapter:
             **StreamsGroupHandlers(broker).apis(),
             **ShareFetchHandlers(broker, settings).apis(),
             **ShareOffsetHandlers(broker).apis(),
-            **LogDirHandlers(broker, self._store).apis(),
-            **PlacementHandlers(broker, self._store).apis(),
-            **QuorumHandlers(broker, self._store, self._advertised, listener).apis(),
+            **LogDirHandlers(broker, self._store_facts).apis(),
+            **PlacementHandlers(broker, self._store_facts).apis(),
+            **QuorumHandlers(broker, self._store_facts, self._advertised, listener).apis(),
             **QuotaHandlers(broker).apis(),
             **UserHandlers(broker, settings.user).apis(),
             **AccessHandlers(is_authenticated=settings.user is not None).apis(),
@@ -219,10 +219,10 @@ class KafkaAdapter:
         host, _, port = self._operations.advertised()[NAME][0].rpartition(":")
         return Endpoint(host.removeprefix("[").removesuffix("]"), int(port))
 
-    def _store(self) -> Store:
+    def _store_facts(self) -> Store:
         directory = self._operations.data_directory()
         disk = shutil.disk_usage(directory)
-        return Store(directory, disk.total, disk.free, int(self._operations.storage().get("groups", 0)))
+        return Store(directory, disk.total, disk.free, int(self._operations.storage().get("commit_groups", 0)))
 
     def _spawn_task(self, work: Coroutine[Any, Any, None]) -> None:
         # The loop itself holds tasks only weakly.

@@ -37,8 +37,8 @@ class Store(NamedTuple):
     directory: str
     total_bytes: int
     usable_bytes: int
-    last_sequence: int
-    """Of the last group of writes: how far the one log goes."""
+    commit_groups: int
+    """Groups of commits that were written: the sequence number of the last one, which stands for the end of the one log."""
 
 
 StoreFacts: TypeAlias = Callable[[], Store]

@@ -355,7 +355,7 @@ class LocalEngine:
             "run_bytes": sum(run.bytes for run in self.files.runs.values()),
             "cache_bytes": self._cache.bytes,
             "pending_bytes": self.sequencer.pending_bytes,
-            "groups": self.writer.last_sequence,
+            "commit_groups": self.writer.last_sequence,
             "disk_free_bytes": self._space.usage.free,
             "disk_high_mark": self._settings.disk_high_mark or 0.0,
             "appends_refused": float(self.ledger.full),

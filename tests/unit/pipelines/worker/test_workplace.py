@@ -4,17 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from mainstem.pipelines.worker import bounded_log, workplace
 from mainstem.pipelines.worker.bounded_log import BoundedLog
 from mainstem.pipelines.worker.workplace import Workplace, WorkplaceBusy
 
 
-def test_a_worker_keeps_its_name_and_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workplace, "LOCK_PATIENCE_S", 0.0)
+def test_a_worker_keeps_its_name_and_its_place(tmp_path: Path) -> None:
     first = Workplace(tmp_path)
     with first.held():
         name = first.worker_id()
-        with pytest.raises(WorkplaceBusy), Workplace(tmp_path).held():
+        with pytest.raises(WorkplaceBusy), Workplace(tmp_path, lock_patience_s=0.0).held():
             pass
     with Workplace(tmp_path).held():
         assert Workplace(tmp_path).worker_id() == name
@@ -47,10 +45,9 @@ def test_definitions_are_put_in_place_and_cleared(tmp_path: Path) -> None:
     assert checkpoint.exists()
 
 
-def test_logs_are_bounded_and_read_by_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_log, "FILE_BYTES_MAX", 100)
-    monkeypatch.setattr(bounded_log, "TAIL_CHARACTERS_MAX", 30)
-    log = BoundedLog(tmp_path / "p" / "driver.log")
+def test_logs_are_bounded_and_read_by_position(tmp_path: Path) -> None:
+    limits = {"file_bytes_max": 100, "tail_characters_max": 30}
+    log = BoundedLog(tmp_path / "p" / "driver.log", **limits)
     for number in range(30):
         log.append(b"line %02d\n" % number)
     assert log.end == 240
@@ -62,6 +59,6 @@ def test_logs_are_bounded_and_read_by_position(tmp_path: Path, monkeypatch: pyte
     sizes = [path.stat().st_size for path in sorted((tmp_path / "p").iterdir())]
     assert len(sizes) == 2
     assert max(sizes) <= 100
-    again = BoundedLog(tmp_path / "p" / "driver.log")
+    again = BoundedLog(tmp_path / "p" / "driver.log", **limits)
     assert again.after(0, 100)[1].endswith("line 29\n")
     again.close()

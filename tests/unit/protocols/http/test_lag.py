@@ -1,7 +1,5 @@
 """The age of the first record that was not consumed: found in batches of every make."""
 
-import pytest
-
 from mainstem.protocols.http.handlers.groups import lag
 from mainstem.protocols.http.handlers.groups.lag import LagMeter
 from mainstem.wire.compression import GZIP
@@ -60,12 +58,10 @@ async def test_a_position_that_stands_still_is_read_once(client: Client) -> None
 
 @with_client
 async def test_remembered_times_are_bounded(client: Client) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lag, "TIMES_MAX", 2)
-        await client.create("a")
-        await client.publish("a", *range(NOW_MS - 5, NOW_MS))
-        (log,) = client.broker.topics.get("a").logs
-        meter = LagMeter(client.broker)
-        for offset in range(5):
-            await meter.measure(log, offset)
-            assert len(meter._times) <= 2
+    await client.create("a")
+    await client.publish("a", *range(NOW_MS - 5, NOW_MS))
+    (log,) = client.broker.topics.get("a").logs
+    meter = LagMeter(client.broker, times_max=2)
+    for offset in range(5):
+        await meter.measure(log, offset)
+        assert len(meter._times) <= 2

@@ -26,7 +26,7 @@ class Operations:
         return "/"
 
     def storage(self) -> dict[str, float]:
-        return {"groups": 7.0}
+        return {"commit_groups": 7.0}
 
     def request_meter(self, protocol: str, operation: str, untimed: int) -> RequestMeter:
         return self.meters.meter(protocol, operation, untimed)

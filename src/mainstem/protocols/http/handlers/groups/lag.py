@@ -30,8 +30,9 @@ class Lag(NamedTuple):
 class LagMeter:
     """Measures lag."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, times_max: int = TIMES_MAX) -> None:
         self._broker = broker
+        self._times_max = times_max
         self._times: dict[tuple[int, int], int] = {}
 
     async def measure(self, log: int, offset: int) -> Lag:
@@ -61,7 +62,7 @@ class LagMeter:
             for buffer in result.batches:
                 timestamp = _first_timestamp(buffer, offset)
                 if timestamp is not None:
-                    if len(self._times) >= TIMES_MAX:
+                    if len(self._times) >= self._times_max:
                         self._times.clear()
                     self._times[log, offset] = timestamp
                     return timestamp

@@ -60,7 +60,7 @@ class QuorumHandlers:
         answer: Body = {"partition_index": index, "error_code": ErrorCode.NONE, "error_message": None}
         if (name, index) != (METADATA_LOG, 0):
             return answer | {"error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-        end, now_ms = self._store().last_sequence, self._broker.clock.now_ms()
+        end, now_ms = self._store().commit_groups, self._broker.clock.now_ms()
         voter = {
             "replica_id": NODE_ID,
             "log_end_offset": end,

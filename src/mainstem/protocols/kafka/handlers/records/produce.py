@@ -17,7 +17,7 @@ from mainstem.broker.catalog.topics import Topic
 from mainstem.broker.errors import InvalidTransactionState, TransactionError, TransactionUnderWay, UnknownTopic
 from mainstem.broker.log import Answer, Append, Commit, CommitResult, Committed
 from mainstem.broker.staging.stages import PREFIX as STAGE_PREFIX
-from mainstem.broker.staging.stages import StagedBatch
+from mainstem.broker.staging.stages import StageAppend
 from mainstem.broker.transactions.transactions import Identity
 from mainstem.model.errors import InvalidBatch, InvalidRecords, MainstemError, MisdatedBatch
 from mainstem.protocols.kafka.codec.fields import skip_tags
@@ -160,7 +160,7 @@ class ProduceHandler:
         commits: list[Commit] = []
         places: list[OutcomeSlot] = []
         joining: list[tuple[int, Commit]] = []
-        staged: list[tuple[int, StagedBatch]] = []
+        staged: list[tuple[int, StageAppend]] = []
         now_ms = self._now_ms()
         for name, partitions in request.topics:
             topic = self._find(name)
@@ -214,7 +214,7 @@ class ProduceHandler:
         answers: list[Outcome],
         commits: list[Commit],
         places: list[OutcomeSlot],
-        staged: list[tuple[int, StagedBatch]],
+        staged: list[tuple[int, StageAppend]],
         opened: Opened,
     ) -> None:
         """Batches for a stage: hidden until it is published; see `broker.staging.stages`."""
@@ -243,7 +243,7 @@ class ProduceHandler:
         self,
         commits: list[Commit],
         joining: list[tuple[int, Commit]],
-        staged: list[tuple[int, StagedBatch]],
+        staged: list[tuple[int, StageAppend]],
         places: list[OutcomeSlot],
         outcomes: Outcomes,
         version: int,
