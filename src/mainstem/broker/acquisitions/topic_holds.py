@@ -9,7 +9,7 @@ from mainstem.broker.catalog.topics import Topics
 from mainstem.broker.dead_letters.dead_letters import MESSAGES, Condemned, DeadLetters
 from mainstem.broker.groups.share_groups import ShareGroups
 from mainstem.broker.queues import Put
-from mainstem.broker.subscriptions.changes_underway import Underway
+from mainstem.broker.subscriptions.changes_underway import ChangesUnderway
 from mainstem.coordination.acquisitions.acquisition import Acquisition, RecordVerdict, Source, Stretch, Stretches
 from mainstem.coordination.acquisitions.acquisitions import STRETCHES_MAX
 from mainstem.coordination.errors import UnknownGroup, UnknownTopic, UnsuitableSource
@@ -133,7 +133,7 @@ class TopicHolds:
         """As they are now."""
         return self._subscriptions.cursors(source.name)
 
-    def take_changes(self, source: Source, cursors: Sequence[LeasedCursor]) -> Underway:
+    def take_changes(self, source: Source, cursors: Sequence[LeasedCursor]) -> ChangesUnderway:
         """To be stored with a commit."""
         return self._subscriptions.take_changes(source.name, cursors)
 
@@ -151,7 +151,7 @@ class TopicPart:
         self.dead: list[Append] = []
         self._applied: list[SettledStretches] = []
         self._cursors: Mapping[int, LeasedCursor] = {}
-        self._underway: Underway | None = None
+        self._underway: ChangesUnderway | None = None
 
     def letters(self) -> Sequence[Put]:
         """Not to queues."""

@@ -14,10 +14,10 @@ from mainstem.model.errors import MainstemError
 from mainstem.storage.contract import Mutation
 
 
-class Underway:
+class ChangesUnderway:
     """Changes of cursors that were taken to be stored: what others have changed may be among them."""
 
-    def __init__(self, cursors: Sequence[LeasedCursor], changes: list[Mutation], all_of: set[Underway]) -> None:
+    def __init__(self, cursors: Sequence[LeasedCursor], changes: list[Mutation], all_of: set[ChangesUnderway]) -> None:
         self.changes = changes
         self.is_back = False
         self._cursors = cursors

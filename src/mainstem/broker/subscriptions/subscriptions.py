@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from mainstem.broker.alarm import Alarm
 from mainstem.broker.clock import Clock
 from mainstem.broker.dead_letters.dead_letters import DeadLetters, Rules
-from mainstem.broker.subscriptions.changes_underway import Underway
+from mainstem.broker.subscriptions.changes_underway import ChangesUnderway
 from mainstem.broker.subscriptions.reading import Available, ReadRequest, Taken, hold_from, lease_from, measure
 from mainstem.broker.subscriptions.wait import Wait
 from mainstem.coordination.errors import NotLeased
@@ -48,7 +48,7 @@ class _SubscriptionEntry:
         self.name = name
         self.cursors: dict[int, LeasedCursor] = {}
         self.waits: set[Wait] = set()
-        self.underway: set[Underway] = set()
+        self.underway: set[ChangesUnderway] = set()
         self.alarm = Alarm(clock, lambda: ring(self))
 
     def wake(self) -> None:
@@ -208,10 +208,10 @@ class Subscriptions:
         if entry is not None:
             entry.wake()
 
-    def take_changes(self, name: str, cursors: Sequence[LeasedCursor]) -> Underway:
+    def take_changes(self, name: str, cursors: Sequence[LeasedCursor]) -> ChangesUnderway:
         """What has changed of these, for somebody who stores it and says how that went."""
         changes = [mutation for cursor in cursors for mutation in cursor.take_changes(scope_of(name))]
-        return Underway(cursors, changes, self._entry(name).underway)
+        return ChangesUnderway(cursors, changes, self._entry(name).underway)
 
     # Settling
 
