@@ -9,7 +9,7 @@ from mainstem.broker.clock import Clock
 from mainstem.broker.schedules.additions import Additions
 from mainstem.broker.schedules.delivery import Delivery, Outbox
 from mainstem.broker.schedules.mover import Mover
-from mainstem.broker.schedules.search import Pending, SchedulePage, ScheduleSearch, Search, SearchPosition
+from mainstem.broker.schedules.search import Pending, PendingPage, ScheduleSearch, Search, SearchPosition
 from mainstem.broker.schedules.window import DueWindow
 from mainstem.coordination.schedules.errors import NotScheduled
 from mainstem.coordination.schedules.schedule import SCOPE, ScheduleBook
@@ -110,7 +110,7 @@ class Schedules:
             raise NotScheduled(f"no scheduled record {record_id.hex()}")
         return found
 
-    async def pending(self, search: Search, after: SearchPosition | None, limit: int) -> SchedulePage:
+    async def pending(self, search: Search, after: SearchPosition | None, limit: int) -> PendingPage:
         """Some of those that match; roughly by due time, by arrival within a stretch of it."""
         return await self._search.page(search, after, limit)
 

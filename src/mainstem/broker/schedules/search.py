@@ -81,7 +81,7 @@ class SearchPosition(NamedTuple):
         return cls(*map(int, parts))
 
 
-class SchedulePage(NamedTuple):
+class PendingPage(NamedTuple):
     """Some of what was found, and where to go on."""
 
     found: list[Pending]
@@ -110,7 +110,7 @@ class ScheduleSearch:
                     return Pending(record_id, due_ms, decode_letter(record.value), bucket, record.offset)
         return None
 
-    async def page(self, search: Search, after: SearchPosition | None, limit: int) -> SchedulePage:
+    async def page(self, search: Search, after: SearchPosition | None, limit: int) -> PendingPage:
         """Up to so many that match, behind a place."""
         found: list[Pending] = []
         looked_at = 0
@@ -133,11 +133,11 @@ class ScheduleSearch:
                     if search.matches(record.timestamp_ms, letter):
                         found.append(Pending(record.key, record.timestamp_ms, letter, bucket, record.offset))
                         if len(found) == limit:
-                            return SchedulePage(found, _place(bucket, record.offset))
+                            return PendingPage(found, _place(bucket, record.offset))
                 position = max(position + 1, result.next_offset)
                 if looked_at >= SCAN_RECORDS_MAX:
-                    return SchedulePage(found, _place(bucket, position - 1))
-        return SchedulePage(found, None)
+                    return PendingPage(found, _place(bucket, position - 1))
+        return PendingPage(found, None)
 
     def _buckets(self, search: Search, after: SearchPosition) -> Iterator[Bucket]:
         spans = sorted(self._book.buckets, key=lambda span: (span.start_ms, -span.level))

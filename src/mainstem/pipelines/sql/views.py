@@ -40,12 +40,12 @@ class TopicViews:
         elif facts.value_options.get(FORMAT, RAW) != RAW:
             return read_topic(self._spark, topic, self._options)
         else:
-            wanted = self._look(topic, facts.topic_id)
+            wanted = self._sample_format(topic, facts.topic_id)
         if not facts.is_table:
             return read_topic(self._spark, topic, self._options | wanted)
         return _decode(read_topic(self._spark, topic, self._options), wanted)
 
-    def _look(self, topic: str, topic_id: str) -> dict[str, str]:
+    def _sample_format(self, topic: str, topic_id: str) -> dict[str, str]:
         """What the values look like: JSON objects, text, or bytes."""
         found = self._looks.get((topic, topic_id))
         if found is None:

@@ -175,7 +175,7 @@ class StreamsGroup:
                 raise GroupFull(f"{self.rules.members_max} members")
         else:
             _check_epoch(self.find(beat.member_id), beat)
-        plan = self._look(self._topology_for(beat), topics)
+        plan = self._plan_topics(self._topology_for(beat), topics)
         if plan.status is None and beat.owned is not None:
             for task in sorted(beat.owned.active | beat.owned.standby):
                 if not 0 <= task.partition < plan.task_counts.get(task.subtopology, 0):
@@ -229,7 +229,7 @@ class StreamsGroup:
             raise TopologyDiffers("Topology updates are not supported yet.")
         return self.topology
 
-    def _look(self, topology: StreamsTopology, topics: Topology) -> TopicPlan:
+    def _plan_topics(self, topology: StreamsTopology, topics: Topology) -> TopicPlan:
         seen = (topics.version, topology)
         if self._planned != seen:
             self.plan = plan_topics(topology, topics)
