@@ -15,8 +15,8 @@ from mainstem.pipelines.definition.pipeline import Mode
 from mainstem.pipelines.running.progress import RunProgress
 from mainstem.pipelines.running.run import PipelineRun
 from mainstem.pipelines.running.starting import open_context
-from tests.spark.pipelines.runs import records, rows
-from tests.system.stage_client import Served
+from tests.support.clients.json_topics import records, rows
+from tests.support.serving.served import Served
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.conformance]
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -13,8 +13,8 @@ from mainstem.pipelines.definition.pipeline import Mode
 from mainstem.pipelines.running.run import PipelineRun
 from mainstem.pipelines.running.starting import open_context
 from mainstem.sdk.client import Client
-from tests.spark.queue_mode.serving import QueueBroker
-from tests.system.stage_client import committed_values
+from tests.support.clients.committed import committed_values
+from tests.support.serving.queue_broker import QueueBroker
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.conformance]
 ORDERS = 80

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.clients.kafka.serving import QUICK_GROUPS, Broker, serving
 from tests.java.distribution import Distribution, NotReachable
 from tests.java.tools import Tools
+from tests.support.serving.kafka import QUICK_GROUPS, Broker, serving
 
 
 def pytest_configure(config: pytest.Config) -> None:

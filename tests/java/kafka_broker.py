@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tests.java.distribution import Distribution
-from tests.system.ports import lasting_address
+from tests.support.serving.ports import lasting_address
 
 START_SECONDS_MAX = 120
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"

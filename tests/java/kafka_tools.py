@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tests.clients.kafka.serving import Broker
-from tests.clients.kafka.transactional import producer, send
 from tests.java.tools import CONFIGS, CONSUMER_GROUPS, NUMBERS, TOOLS, TOPICS, Tools
+from tests.support.clients.transactional import producer, send
+from tests.support.serving.kafka import Broker
 
 pytestmark = [pytest.mark.java, pytest.mark.conformance, pytest.mark.slow]
 

@@ -18,9 +18,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.clients.kafka.serving import PATIENCE_S, QUICK_GROUPS, serving
 from tests.java.distribution import KAFKA_VERSION, MIRROR, Distribution, NotReachable
 from tests.java.kafka_broker import running_kafka
+from tests.support.serving.kafka import PATIENCE_S, QUICK_GROUPS, serving
 
 pytestmark = [pytest.mark.java, pytest.mark.conformance, pytest.mark.slow]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.kafka.serving import Broker
 from tests.java.connector import Connector
 from tests.java.distribution import NotReachable
-from tests.spark.topics import create, send
+from tests.support.clients.confluent import create, send
+from tests.support.serving.kafka import Broker
 
 pytestmark = [pytest.mark.java, pytest.mark.conformance, pytest.mark.slow]
 

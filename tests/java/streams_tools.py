@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.kafka.serving import QUICK_GROUPS, Broker, serving
 from tests.java.distribution import Distribution
 from tests.java.streams_application import Instances, Orders
 from tests.java.tools import CONFIGS, TOOLS, TOPICS, Tools
+from tests.support.serving.kafka import QUICK_GROUPS, Broker, serving
 
 pytestmark = [pytest.mark.java, pytest.mark.conformance, pytest.mark.slow]
 

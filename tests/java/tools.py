@@ -1,7 +1,7 @@
 """Kafka's command-line tools, told where the broker is."""
 
-from tests.clients.kafka.serving import Broker
 from tests.java.distribution import Distribution
+from tests.support.serving.kafka import Broker
 
 TOOLS = "org.apache.kafka.tools"
 TOPICS = f"{TOOLS}.TopicCommand"

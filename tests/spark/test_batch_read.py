@@ -14,10 +14,11 @@ from mainstem.sdk.client import Client
 from mainstem.sdk.operations import TopicPartition, produce
 from mainstem.wire.kafka import ApiKey
 from mainstem.wire.record_batch import encode_batch
-from tests.clients.kafka.serving import Broker, serving
-from tests.clients.kafka.transactional import producer
-from tests.clients.kafka.transactional import send as send_within
-from tests.spark.topics import batch, create, send, send_records, values_of
+from tests.spark.topics import batch, values_of
+from tests.support.clients.confluent import create, send, send_records
+from tests.support.clients.transactional import producer
+from tests.support.clients.transactional import send as send_within
+from tests.support.serving.kafka import Broker, serving
 
 KAFKA_COLUMNS = {
     "key": "binary",

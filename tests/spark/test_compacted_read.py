@@ -12,9 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from mainstem.sdk.client import Client
 from mainstem.sdk.operations import EARLIEST, LATEST, TopicPartition, fetch
 from mainstem.wire.record_batch import CONTROL, batches_in, decode_records, read_header
-from tests.clients.kafka.serving import PATIENCE_S, QUICK_RETURN, Broker, serving
-from tests.clients.kafka.transactional import producer
-from tests.spark.topics import batch, ends, send_records, stream
+from tests.spark.topics import batch, ends, stream
+from tests.support.clients.confluent import send_records
+from tests.support.clients.transactional import producer
+from tests.support.serving.kafka import PATIENCE_S, QUICK_RETURN, Broker, serving
 
 TOPIC = "latest"
 AT = TopicPartition(TOPIC, 0)

@@ -18,7 +18,8 @@ from pyspark.sql.streaming import StreamingQuery
 from mainstem.pipelines.codec.partitioner import partitions_by_key
 from mainstem.sdk.client import Client
 from mainstem.wire.kafka import ApiKey
-from tests.system.stage_client import Served, committed_records, committed_values
+from tests.support.clients.committed import committed_records, committed_values
+from tests.support.serving.served import Served
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 

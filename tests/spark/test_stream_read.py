@@ -13,10 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 import mainstem.spark
 from mainstem.sdk.client import Client
 from mainstem.wire.kafka import ApiKey
-from tests.clients.kafka.serving import PATIENCE_S, Broker
-from tests.clients.kafka.transactional import producer
-from tests.clients.kafka.transactional import send as send_within
-from tests.spark.topics import committed, create, ends, grow, send, stream
+from tests.spark.topics import committed, ends, stream
+from tests.support.clients.confluent import create, grow, send
+from tests.support.clients.transactional import producer
+from tests.support.clients.transactional import send as send_within
+from tests.support.serving.kafka import PATIENCE_S, Broker
 
 
 def drain(frame: DataFrame, directory: Path, **options: str) -> Any:

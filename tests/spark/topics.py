@@ -1,61 +1,22 @@
-"""What tests of Spark send, and how they ask."""
+"""How tests of Spark read topics, and what they ask of the broker."""
 
 import urllib.request
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Mapping
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
 from mainstem.sdk.client import Client
 from mainstem.sdk.operations import TopicPartition
 from mainstem.wire.kafka import ApiKey
-from tests.clients.kafka.serving import PATIENCE_S, QUICK_RETURN
+from tests.support.clients.confluent import Addressed
+from tests.support.serving.kafka import PATIENCE_S
 
 
-class Served(Protocol):
-    """What is asked of a broker here."""
-
-    @property
-    def address(self) -> str:
-        """Of its Kafka listener."""
-
-
-Headers = list[tuple[str, bytes | None]]
-Sent = tuple[bytes | None, bytes | None, Headers | None]
-
-
-def create(broker: Served, topic: str, partitions: int = 1, login: Mapping[str, str] | None = None) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.address, **QUICK_RETURN, **(login or {})})
-    for result in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
-        result.result(PATIENCE_S)
-
-
-def grow(broker: Served, topic: str, partitions: int) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.address, **QUICK_RETURN})
-    for result in admin.create_partitions([NewPartitions(topic, partitions)]).values():
-        result.result(PATIENCE_S)
-
-
-def send(broker: Served, topic: str, values: Iterable[bytes | None], partition: int = 0, **config: object) -> None:
-    """Values in order, to one partition."""
-    send_records(broker, topic, [(None, value, None) for value in values], partition, **config)
-
-
-def send_records(broker: Served, topic: str, records: Sequence[Sent], partition: int = 0, **config: object) -> None:
-    producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 20, **QUICK_RETURN, **config})
-    for key, value, headers in records:
-        producer.produce(topic, value, key, partition=partition, headers=headers)  # type: ignore[arg-type]
-        producer.poll(0)
-    assert producer.flush(PATIENCE_S) == 0
-
-
-def batch(spark: SparkSession, broker: Served, **options: object) -> DataFrame:
+def batch(spark: SparkSession, broker: Addressed, **options: object) -> DataFrame:
     return spark.read.format("mainstem").options(address=broker.address, **dotted(options)).load()
 
 
-def stream(spark: SparkSession, broker: Served, **options: object) -> DataFrame:
+def stream(spark: SparkSession, broker: Addressed, **options: object) -> DataFrame:
     return spark.readStream.format("mainstem").options(address=broker.address, **dotted(options)).load()
 
 
@@ -72,7 +33,7 @@ def values_of(frame: DataFrame) -> list[bytes | None]:
     ]
 
 
-def committed(broker: Served, group: str, topic: str, partitions: int = 1) -> list[int]:
+def committed(broker: Addressed, group: str, topic: str, partitions: int = 1) -> list[int]:
     """The offsets of a group, as any Kafka tool would ask for them."""
     with Client(broker.address) as client:
         wanted = [{"name": topic, "partition_indexes": list(range(partitions))}]
@@ -80,7 +41,7 @@ def committed(broker: Served, group: str, topic: str, partitions: int = 1) -> li
         return [part.committed_offset for part in answer.groups[0].topics[0].partitions]
 
 
-def ends(broker: Served, topic: str, partitions: int = 1) -> list[int]:
+def ends(broker: Addressed, topic: str, partitions: int = 1) -> list[int]:
     with Client(broker.address) as client:
         found = client.offsets({TopicPartition(topic, index): -1 for index in range(partitions)})
         return [found[TopicPartition(topic, index)] for index in range(partitions)]

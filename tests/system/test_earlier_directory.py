@@ -13,7 +13,7 @@ import pika
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.system.program import ANY_PORT, running
+from tests.support.serving.program import ANY_PORT, running
 
 ARCHIVE = Path(__file__).parents[1] / "vectors" / "data_directory.tar.xz"
 PATIENCE_S = 30.0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.program import PATIENCE_S
+from tests.support.serving.program import PATIENCE_S
 
 pytestmark = pytest.mark.system
 

@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.system.program import ANY_PORT, PATIENCE_S, Program, running
-from tests.unit.protocols.http.schema_check import mismatches
+from tests.support.clients.schema_check import mismatches
+from tests.support.serving.program import ANY_PORT, PATIENCE_S, Program, running
 
 pytestmark = [pytest.mark.system, pytest.mark.conformance]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mainstem.sdk.http_api import ask
-from tests.system.stage_client import Served
+from tests.support.serving.served import Served
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 PATIENCE_S = 120

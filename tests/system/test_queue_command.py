@@ -12,7 +12,7 @@ from mainstem.sdk.acquisitions import Acquisitions, Subscribed
 from mainstem.sdk.client import Client
 from mainstem.sdk.operations import TopicPartition, produce
 from mainstem.wire.record_batch import Record, encode_batch
-from tests.system.stage_client import Served
+from tests.support.serving.served import Served
 
 pytestmark = [pytest.mark.system]
 

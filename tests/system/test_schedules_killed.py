@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.program import PATIENCE_S, Program, get
+from tests.support.serving.program import PATIENCE_S, Program, get
 
 CYCLES = 6
 LATEST_MS = 4_000

@@ -9,7 +9,7 @@ from mainstem.sdk.client import Client
 from mainstem.sdk.connection import BrokerConnection
 from mainstem.sdk.operations import TopicPartition
 from mainstem.wire.kafka import ApiKey
-from tests.system.stage_client import Served
+from tests.support.serving.served import Served
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.program import ANY_PORT, PATIENCE_S, get, running
+from tests.support.serving.program import ANY_PORT, PATIENCE_S, get, running
 
 pytestmark = pytest.mark.system
 

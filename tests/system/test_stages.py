@@ -21,7 +21,8 @@ from mainstem.sdk.stages import (
     http_address,
 )
 from mainstem.wire.record_batch import Record, encode_batch
-from tests.system.stage_client import Served, committed_values
+from tests.support.clients.committed import committed_values
+from tests.support.serving.served import Served
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 

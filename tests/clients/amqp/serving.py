@@ -1,7 +1,6 @@
-"""The real program, with an AMQP and a Kafka listener, restarted at will on the same data."""
+"""The real program with AMQP and Kafka, and what tests do with channels of pika."""
 
 import contextlib
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,23 +8,21 @@ from typing import Any
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.system.ports import lasting_address
-from tests.system.program import Program
+from tests.support.serving.lasting_broker import LastingBroker, closing
+from tests.support.serving.ports import lasting_address
 
 PATIENCE_S = 30
 ANY_DISK = ("--set", "storage.disk_hard_mark=0.99")
 """The tests may run on a disk that others have nearly filled."""
 
 
-class Broker:
-    """`mainstem serve`. It keeps its ports over restarts, as clients expect of a broker."""
+class Broker(LastingBroker):
+    """Serves AMQP and Kafka."""
 
     def __init__(self, data_dir: Path, *options: str) -> None:
-        self._data_dir = data_dir
-        self._options = options
-        self.address = lasting_address()
-        self.kafka_address = lasting_address()
-        self.start()
+        self.address, self.kafka_address = lasting_address(), lasting_address()
+        listeners = {"amqp": self.address, "kafka": self.kafka_address, "http": "off"}
+        super().__init__(data_dir, listeners, *ANY_DISK, *options)
 
     @property
     def port(self) -> int:
@@ -34,26 +31,6 @@ class Broker:
     @property
     def url(self) -> str:
         return f"amqp://guest:guest@{self.address}/"
-
-    def start(self) -> None:
-        listen = ("--listen", f"amqp={self.address}", "--listen", f"kafka={self.kafka_address}", "--listen", "http=off")
-        self.program = Program(self._data_dir, *listen, *ANY_DISK, *self._options)
-        self.program.wait_ready()
-
-    def kill(self) -> None:
-        """As if the power had gone, for the process."""
-        self.program.signal(signal.SIGKILL)
-        self.program.process.communicate()
-
-    def stop(self) -> None:
-        self.program.signal(signal.SIGTERM)
-        status, _, err = self.program.wait_end()
-        assert status == 0, err
-        assert "Traceback" not in err, err
-
-    def close(self) -> None:
-        if self.program.process.poll() is None:
-            self.stop()
 
     def connect(self, **options: Any) -> pika.BlockingConnection:
         parameters = pika.ConnectionParameters(
@@ -78,16 +55,9 @@ class Broker:
                 connection.close()
 
 
-@contextlib.contextmanager
-def serving(data_dir: Path, *options: str) -> Iterator[Broker]:
-    broker = Broker(data_dir, *options)
-    try:
-        yield broker
-        broker.close()
-    finally:
-        if broker.program.process.poll() is None:
-            broker.program.process.kill()
-            broker.program.process.communicate()
+def serving(data_dir: Path, *options: str) -> contextlib.AbstractContextManager[Broker]:
+    """A broker until the end of the block."""
+    return closing(Broker(data_dir, *options))
 
 
 def take(channel: BlockingChannel, queue: str, count: int, **options: Any) -> list[tuple[Any, Any, bytes]]:

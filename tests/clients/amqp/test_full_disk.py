@@ -10,7 +10,7 @@ import pytest
 from pika.exceptions import AMQPError, ConnectionBlockedTimeout, NackError
 
 from tests.clients.amqp.serving import PATIENCE_S, Broker, serving, take
-from tests.system.small_disk import SMALL_FILES, small_disk
+from tests.support.serving.small_disk import SMALL_FILES, small_disk
 
 pytestmark = pytest.mark.system
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.clients.kafka.kafka_python import left_sockets
-from tests.clients.kafka.serving import QUICK_GROUPS, Broker, serving
+from tests.support.serving.kafka import QUICK_GROUPS, Broker, serving
 
 __all__ = ["broker", "left_sockets"]
 

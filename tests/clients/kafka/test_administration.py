@@ -26,9 +26,9 @@ from confluent_kafka.admin import (
 
 from mainstem.wire.kafka import ApiKey
 from tests.clients.kafka.kafka_python import MARKS
-from tests.clients.kafka.serving import PATIENCE_S, QUICK_RETURN, Broker, serving
-from tests.clients.kafka.test_confluent import admin, create, produce
 from tests.clients.kafka.wire_client import ask
+from tests.support.clients.confluent import admin, create, produce
+from tests.support.serving.kafka import PATIENCE_S, QUICK_RETURN, Broker, serving
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of its own making, when it is imported

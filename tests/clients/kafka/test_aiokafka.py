@@ -6,7 +6,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from tests.clients.kafka.serving import PATIENCE_S, Broker
+from tests.support.serving.kafka import PATIENCE_S, Broker
 
 pytestmark = [pytest.mark.conformance, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 

@@ -11,8 +11,8 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from tests.clients.kafka.kafka_python import MARKS
-from tests.clients.kafka.serving import PATIENCE_S, Broker, serving
-from tests.system.program import Program
+from tests.support.serving.kafka import PATIENCE_S, Broker, serving
+from tests.support.serving.program import Program
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of its own making, when it is imported

@@ -2,7 +2,6 @@
 
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -17,39 +16,14 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.clients.kafka.serving import PATIENCE_S, QUICK_RETURN, Broker, collect, serving
+from tests.clients.kafka.collecting import collect
+from tests.support.clients.confluent import admin, create, produce
+from tests.support.serving.kafka import PATIENCE_S, QUICK_RETURN, Broker, serving
 
 pytestmark = pytest.mark.conformance
 
 INVALID_DIFFERENT_RECORD = -138
 """What librdkafka says of a record whose batch holds another that is invalid."""
-
-
-def admin(broker: Broker) -> AdminClient:
-    return AdminClient({"bootstrap.servers": broker.address, **QUICK_RETURN})
-
-
-def create(broker: Broker, name: str, partitions: int = 1, **config: str) -> None:
-    wish = NewTopic(name, partitions, config={key.replace("_", "."): value for key, value in config.items()})
-    client = admin(broker)  # held: its futures fail when it goes
-    client.create_topics([wish])[name].result(PATIENCE_S)
-
-
-def produce(broker: Broker, topic: str, messages: list[dict[str, Any]], **config: object) -> list[Message]:
-    """Send, and answer the delivered ones in order; fails if one is not."""
-    delivered: list[Message] = []
-
-    def note(error: KafkaError | None, message: Message) -> None:
-        assert error is None, error
-        delivered.append(message)
-
-    producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 1, **QUICK_RETURN, **config})
-    for message in messages:
-        producer.produce(topic, on_delivery=note, **message)
-        producer.poll(0)
-    assert producer.flush(PATIENCE_S) == 0
-    assert len(delivered) == len(messages)
-    return delivered
 
 
 def read(broker: Broker, topic: str, count: int, partitions: int = 1, **config: object) -> list[Message]:

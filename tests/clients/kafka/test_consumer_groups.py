@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 
-from tests.clients.kafka.serving import QUICK_GROUPS, QUICK_RETURN, Broker, serving
-from tests.clients.kafka.test_confluent import admin, create, produce
-from tests.clients.kafka.test_groups import partitions, poll_until
+from tests.clients.kafka.collecting import partitions, poll_until
+from tests.support.clients.confluent import admin, create, produce
+from tests.support.serving.kafka import QUICK_GROUPS, QUICK_RETURN, Broker, serving
 
 pytestmark = pytest.mark.conformance
 

@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.clients.kafka.serving import PATIENCE_S, QUICK_RETURN, Broker, serving
-from tests.system.small_disk import SMALL_FILES, small_disk
+from tests.support.serving.kafka import PATIENCE_S, QUICK_RETURN, Broker, serving
+from tests.support.serving.small_disk import SMALL_FILES, small_disk
 
 pytestmark = pytest.mark.system
 

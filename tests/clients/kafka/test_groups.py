@@ -1,9 +1,7 @@
 """Groups of real consumers: shared partitions, rebalances, offsets that last."""
 
 import asyncio
-import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +10,10 @@ from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tests.clients.kafka.collecting import partitions, poll_until
 from tests.clients.kafka.kafka_python import MARKS
-from tests.clients.kafka.serving import PATIENCE_S, QUICK_GROUPS, QUICK_RETURN, Broker, serving
-from tests.clients.kafka.test_confluent import admin, create, produce
+from tests.support.clients.confluent import admin, create, produce
+from tests.support.serving.kafka import PATIENCE_S, QUICK_GROUPS, QUICK_RETURN, Broker, serving
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of its own making, when it is imported
@@ -36,22 +35,6 @@ def consumer(broker: Broker, group: str, **config: object) -> Consumer:
             **config,
         }
     )
-
-
-def poll_until(condition: Callable[[], bool], *consumers: Consumer) -> list[bytes]:
-    """Let consumers work until something holds; answers what they received."""
-    received: list[bytes] = []
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        for each in consumers:
-            received += [m.value() or b"" for m in each.consume(100, 0.05) if m.error() is None]
-        if condition():
-            return received
-    raise AssertionError(f"never; {[each.assignment() for each in consumers]}, {len(received)} received")
-
-
-def partitions(each: Consumer) -> set[int]:
-    return {place.partition for place in each.assignment()}
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])

@@ -4,7 +4,7 @@ import time
 import warnings
 
 from tests.clients.kafka.kafka_python import MARKS
-from tests.clients.kafka.serving import Broker
+from tests.support.serving.kafka import Broker
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of its own making, when it is imported

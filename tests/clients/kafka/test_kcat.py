@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from tests.clients.kafka.serving import PATIENCE_S, Broker
+from tests.support.serving.kafka import PATIENCE_S, Broker
 
 pytestmark = [
     pytest.mark.conformance,

@@ -19,7 +19,7 @@ from mainstem.sdk.errors import (
 )
 from mainstem.sdk.operations import EARLIEST, LATEST, NO_OFFSET, TopicPartition, fetch, produce
 from mainstem.wire.record_batch import decode_records, encode_batch
-from tests.clients.kafka.serving import Broker, serving
+from tests.support.serving.kafka import Broker, serving
 
 pytestmark = pytest.mark.conformance
 

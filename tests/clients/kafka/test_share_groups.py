@@ -5,27 +5,15 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import AcknowledgeType, ShareConsumer
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from tests.clients.kafka.serving import QUICK_RETURN, Broker, serving
-from tests.clients.kafka.test_confluent import admin, create, produce
+from tests.support.clients.confluent import admin, begin_at_the_start, create, produce
+from tests.support.serving.kafka import QUICK_BEATS, QUICK_RETURN, Broker, serving
 
 pytestmark = pytest.mark.conformance
-
-QUICK_BEATS = ("--set", "kafka.share_group_heartbeat_interval_ms=100")
 
 
 def member(broker: Broker, group: str = "g", **config: object) -> ShareConsumer:
     return ShareConsumer({"bootstrap.servers": broker.address, "group.id": group, **QUICK_RETURN, **config})
-
-
-def begin_at_the_start(broker: Broker, group: str = "g", **configs: str) -> None:
-    changes = {"share.auto.offset.reset": "earliest"} | configs
-    entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in changes.items()]
-    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
-    client = admin(broker)
-    for future in client.incremental_alter_configs([resource]).values():
-        future.result(10)
 
 
 def gather(enough: Callable[[list[int]], bool], *members: ShareConsumer, attempts: int = 300) -> list[int]:

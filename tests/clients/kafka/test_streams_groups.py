@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from mainstem.wire.kafka import ApiKey, ErrorCode
-from tests.clients.kafka.serving import Broker, serving
-from tests.clients.kafka.test_confluent import admin, create
 from tests.clients.kafka.wire_client import ask
+from tests.support.clients.confluent import admin, create
+from tests.support.serving.kafka import Broker, serving
 
 pytestmark = pytest.mark.conformance
 

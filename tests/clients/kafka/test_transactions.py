@@ -4,9 +4,9 @@ import pytest
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from tests.clients.kafka.serving import PATIENCE_S, Broker
-from tests.clients.kafka.test_confluent import admin, create
-from tests.clients.kafka.transactional import producer, read, send
+from tests.support.clients.confluent import admin, create
+from tests.support.clients.transactional import producer, read, send
+from tests.support.serving.kafka import PATIENCE_S, Broker
 
 pytestmark = pytest.mark.conformance
 

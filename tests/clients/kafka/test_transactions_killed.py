@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from tests.clients.kafka.serving import PATIENCE_S, QUICK_GROUPS, QUICK_RETURN, serving
-from tests.clients.kafka.test_confluent import create
-from tests.clients.kafka.transactional import producer, read, send
+from tests.support.clients.confluent import create
+from tests.support.clients.transactional import producer, read, send
+from tests.support.serving.kafka import PATIENCE_S, QUICK_GROUPS, QUICK_RETURN, serving
 
 pytestmark = [pytest.mark.conformance, pytest.mark.slow]
 

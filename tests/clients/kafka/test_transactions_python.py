@@ -8,9 +8,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import ProducerFenced
 
 from tests.clients.kafka.kafka_python import MARKS
-from tests.clients.kafka.serving import PATIENCE_S, Broker
-from tests.clients.kafka.test_confluent import create
-from tests.clients.kafka.transactional import read
+from tests.support.clients.confluent import create
+from tests.support.clients.transactional import read
+from tests.support.serving.kafka import PATIENCE_S, Broker
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of its own making, when it is imported

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.kafka.serving import QUICK_GROUPS, Broker, serving
+from tests.support.serving.kafka import QUICK_GROUPS, Broker, serving
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent.parent

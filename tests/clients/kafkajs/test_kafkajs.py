@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.clients.kafka.serving import PATIENCE_S, Broker
+from tests.support.serving.kafka import PATIENCE_S, Broker
 
 pytestmark = [pytest.mark.conformance, pytest.mark.slow]
 

@@ -1,12 +1,6 @@
 """The management API of the real program, with pika beside it: what one does, the other sees."""
 
-import base64
-import json
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -14,37 +8,8 @@ import pika
 import pika.exceptions
 import pytest
 
-from tests.system.program import PATIENCE_S, running
-
-
-class Both:
-    """One broker, asked over HTTP and AMQP."""
-
-    def __init__(self, amqp: str, management: str) -> None:
-        self.port = int(amqp.rpartition(":")[2])
-        self.management = management
-
-    def connect(
-        self, user: str = "guest", password: str = "guest", host: str = "/", **more: Any
-    ) -> pika.BlockingConnection:
-        credentials = pika.PlainCredentials(user, password)
-        return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", self.port, host, credentials, **more))
-
-    def ask(self, method: str, path: str, content: Any = None) -> Any:
-        body = None if content is None else json.dumps(content).encode()
-        request = urllib.request.Request(f"http://{self.management}/api{path}", body, method=method)
-        request.add_header("authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
-        with urllib.request.urlopen(request, timeout=PATIENCE_S) as reply:
-            answer = reply.read()
-        return json.loads(answer) if answer else None
-
-
-@pytest.fixture
-def both(tmp_path: Path) -> Iterator[Both]:
-    listen = ("--listen", "amqp=127.0.0.1:0", "--listen", "management=127.0.0.1:0", "--listen", "http=off")
-    with running(tmp_path / "data", *listen, "--listen", "kafka=off") as program:
-        ready = program.wait_ready()
-        yield Both(ready["amqp"][0], ready["management"][0])
+from tests.clients.management.both import Both
+from tests.support.serving.program import PATIENCE_S
 
 
 def ask_until_closed(channel: Any) -> None:

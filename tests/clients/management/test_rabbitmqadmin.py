@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.management.test_management import Both, both
-from tests.system.program import PATIENCE_S
+from tests.clients.management.both import Both
+from tests.clients.management.conftest import both
+from tests.support.serving.program import PATIENCE_S
 
 __all__ = ["both"]
 

@@ -6,8 +6,8 @@ from urllib.parse import quote
 import pika
 import pytest
 
-from tests.clients.management.test_management import Both
-from tests.system.program import running
+from tests.clients.management.both import Both
+from tests.support.serving.program import running
 
 HOSTS = ("team/a", "/", "a//b/", "ü %2F.queue", "default/q")
 

@@ -10,7 +10,7 @@ from mainstem.protocols.http.session import Handle, HttpSession, HttpSettings, R
 from mainstem.protocols.management.session import ManagementSession, ManagementSettings
 from mainstem.transport.session import Session, Wake
 from tests.contract.sessions import amqp_case, kafka_case
-from tests.unit.protocols.http.fixed_operations import FixedOperations
+from tests.support.clients.fixed_operations import FixedOperations
 
 
 class Case(NamedTuple):

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.contract.sessions.driver import Driver
 from tests.contract.sessions.session_cases import Case, cases
+from tests.support.clients.session_driver import Driver
 
 NAMES = [case.name for case in cases()]
 every_session = pytest.mark.parametrize("name", NAMES)

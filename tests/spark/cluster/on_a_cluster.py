@@ -7,8 +7,8 @@ from typing import NamedTuple
 import pytest
 
 from tests.spark.cluster.daemons import cluster, run_job
-from tests.spark.topics import create, send_records
-from tests.system.program import running
+from tests.support.clients.confluent import create, send_records
+from tests.support.serving.program import running
 
 pytestmark = pytest.mark.slow
 

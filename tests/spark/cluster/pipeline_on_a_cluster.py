@@ -10,9 +10,9 @@ from deltalake import DeltaTable
 
 from mainstem.pipelines.tables.store import TableStore
 from tests.spark.cluster.daemons import cluster
-from tests.spark.pipelines.deployment import ids
-from tests.spark.pipelines.runs import records, rows, send_json
-from tests.system.stage_client import Served
+from tests.spark.deployment import ids
+from tests.support.clients.json_topics import records, rows, send_json
+from tests.support.serving.served import Served
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from mainstem.sdk.client import Client
 from tests.spark.crash.job import ROWS_PER_BATCH, TOPIC
 from tests.spark.crash.killing import PLAN
-from tests.system.stage_client import Served, committed_values
+from tests.support.clients.committed import committed_values
+from tests.support.serving.served import Served
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 300

@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 
 from mainstem.sdk.http_api import ask
-from tests.spark.pipelines.deployment import MARK, definition, facts, ids, kill, wait, wait_gone
-from tests.spark.pipelines.runs import send_json
-from tests.spark.queue_mode.serving import QueueBroker
-from tests.system.stage_client import Served
+from tests.spark.deployment import MARK, definition, facts, ids, kill, wait, wait_gone
+from tests.support.clients.json_topics import send_json
+from tests.support.serving.queue_broker import QueueBroker
+from tests.support.serving.served import Served
 
 RECORDS_PER_CYCLE = 400
 """Eight micro-batches: seconds of work."""

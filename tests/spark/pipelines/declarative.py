@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mainstem.pipelines.session.java import find_java
-from tests.spark.pipelines.runs import rows, send_json
-from tests.system.stage_client import Served
+from tests.support.clients.json_topics import rows, send_json
+from tests.support.serving.served import Served
 
 PATIENCE_S = 400
 SPEC = """\

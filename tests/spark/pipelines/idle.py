@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 
 from mainstem.sdk.http_api import ask
-from tests.spark.pipelines.deployment import MARK, definition, facts, ids, kill, wait, wait_gone
-from tests.spark.pipelines.runs import send_json
-from tests.system.stage_client import Served
+from tests.spark.deployment import MARK, definition, facts, ids, kill, wait, wait_gone
+from tests.support.clients.json_topics import send_json
+from tests.support.serving.served import Served
 
 SETTLE_S = 90.0
 MEASURED_S = 60.0

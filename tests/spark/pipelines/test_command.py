@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.pipelines.deployment import definition, ids
-from tests.spark.pipelines.runs import send_json
-from tests.system.program import get
-from tests.system.stage_client import Served
+from tests.spark.deployment import definition, ids
+from tests.support.clients.json_topics import send_json
+from tests.support.serving.program import get
+from tests.support.serving.served import Served
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 PATIENCE_S = 240

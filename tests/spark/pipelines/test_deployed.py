@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from mainstem.sdk.http_api import ApiRefused, ask
-from tests.spark.pipelines.deployment import MARK, definition, facts, ids, kill, wait, wait_gone, wait_state
-from tests.spark.pipelines.runs import send_json
-from tests.system.program import get
-from tests.system.stage_client import Served
+from tests.spark.deployment import MARK, definition, facts, ids, kill, wait, wait_gone, wait_state
+from tests.support.clients.json_topics import send_json
+from tests.support.serving.program import get
+from tests.support.serving.served import Served
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.pipelines.runs import Pipelines, rows
-from tests.spark.queue_mode.serving import QueueBroker
+from tests.spark.pipelines.runs import Pipelines
+from tests.support.clients.json_topics import rows
+from tests.support.serving.queue_broker import QueueBroker
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 TEXT = """

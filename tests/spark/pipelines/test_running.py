@@ -14,8 +14,9 @@ from mainstem.pipelines.definition.errors import DefinitionRefused
 from mainstem.pipelines.definition.pipeline import Mode
 from mainstem.pipelines.running.run import PipelineFailed
 from mainstem.pipelines.running.starting import PipelineBusy, locked
-from tests.spark.pipelines.runs import Pipelines, records, rows, send_json
-from tests.system.stage_client import Served
+from tests.spark.pipelines.runs import Pipelines
+from tests.support.clients.json_topics import records, rows, send_json
+from tests.support.serving.served import Served
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 

@@ -11,8 +11,9 @@ from mainstem.pipelines.running.progress import SinkProgress
 from mainstem.pipelines.running.run import PipelineRun
 from mainstem.pipelines.tables.running import run_table
 from mainstem.sdk.http_api import ask
-from tests.spark.pipelines.runs import Pipelines, rows, send_json
-from tests.system.stage_client import Served
+from tests.spark.pipelines.runs import Pipelines
+from tests.support.clients.json_topics import rows, send_json
+from tests.support.serving.served import Served
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 

@@ -1,14 +1,5 @@
-"""One broker for all tests of a module; Spark is that of all tests."""
+"""One broker for all tests here; Spark is that of all tests."""
 
-from collections.abc import Iterator
+from tests.support.spark_fixtures import queues
 
-import pytest
-
-from tests.spark.queue_mode.serving import QueueBroker
-
-
-@pytest.fixture(scope="session")
-def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueueBroker]:
-    broker = QueueBroker(tmp_path_factory.mktemp("queue-broker") / "data")
-    yield broker
-    broker.kill()
+__all__ = ["queues"]

@@ -6,7 +6,7 @@ from mainstem.pipelines.queue_mode.columns import queue_schema
 from mainstem.pipelines.queue_mode.options import QueueOptions
 from mainstem.pipelines.queue_mode.reading import HeldPart, HeldScan, split_held
 from mainstem.sdk.acquisitions import Acquisitions, HeldLog, Subscribed
-from tests.spark.queue_mode.serving import QueueBroker
+from tests.support.serving.queue_broker import QueueBroker
 
 
 def test_both_ways_read_the_same(queues: QueueBroker) -> None:

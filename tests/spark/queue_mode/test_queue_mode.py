@@ -9,9 +9,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import mainstem.spark
 from mainstem.sdk.client import Client
-from tests.spark.queue_mode.serving import QueueBroker
-from tests.spark.topics import create, send, stream
-from tests.system.stage_client import committed_values
+from tests.spark.topics import stream
+from tests.support.clients.committed import committed_values
+from tests.support.clients.confluent import create, send
+from tests.support.serving.queue_broker import QueueBroker
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 NOW = {"availableNow": True}

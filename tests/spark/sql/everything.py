@@ -2,12 +2,15 @@
 
 import base64
 import json
+import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
 
-from tests.spark.topics import send_records
-from tests.system.program import Program
+from tests.support.clients.confluent import send_records
+from tests.support.serving.program import Program
+
+PATIENCE_S = 120
 
 
 class Everything:
@@ -45,3 +48,7 @@ class Everything:
     def kill(self) -> None:
         self.program.process.kill()
         self.program.process.communicate()
+
+
+def command(broker: Everything, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "mainstem.cli", "sql", "--address", broker.address, *arguments]

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pyspark
 
-from tests.spark.sql.everything import Everything
-from tests.spark.sql.test_command import PATIENCE_S, command
-from tests.system.ports import lasting_port
+from tests.spark.sql.everything import PATIENCE_S, Everything, command
+from tests.support.serving.ports import lasting_port
 
 
 def wait_listening(server: subprocess.Popen[bytes], port: int, log: Path) -> None:

@@ -5,20 +5,14 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.spark.sql.everything import Everything
+from tests.spark.sql.everything import PATIENCE_S, Everything, command
 
-PATIENCE_S = 120
 pytestmark = [pytest.mark.system, pytest.mark.slow]
-
-
-def command(broker: Everything, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "mainstem.cli", "sql", "--address", broker.address, *arguments]
 
 
 def test_one_shell_on_one_session(orders: Everything, tmp_path: Path) -> None:

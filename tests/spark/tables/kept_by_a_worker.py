@@ -15,9 +15,9 @@ import pytest
 
 from mainstem.pipelines.tables.store import TableStore
 from mainstem.sdk.http_api import ask
-from tests.spark.pipelines.deployment import MARK, kill, processes, wait, wait_gone
-from tests.spark.pipelines.runs import send_json
-from tests.system.stage_client import Served
+from tests.spark.deployment import MARK, kill, processes, wait, wait_gone
+from tests.support.clients.json_topics import send_json
+from tests.support.serving.served import Served
 
 BUILT_IN = "mainstem.tables"
 

@@ -11,8 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 import mainstem.spark
 from mainstem.pipelines.errors import SchemaMismatch
 from mainstem.pipelines.tables.sink import StaleBatch
-from tests.clients.kafka.serving import PATIENCE_S, Broker
-from tests.spark.topics import create, send, stream
+from tests.spark.topics import stream
+from tests.support.clients.confluent import create, send
+from tests.support.serving.kafka import PATIENCE_S, Broker
 
 Append = Callable[..., bool]
 Read = Callable[..., DataFrame]

@@ -17,8 +17,9 @@ from mainstem.pipelines.tables.store import TableStore
 from mainstem.pipelines.tables.writer import TableWriter, TopicMadeAnew
 from mainstem.sdk.client import Client
 from mainstem.wire.kafka import ApiKey
-from tests.clients.kafka.serving import PATIENCE_S, Broker
-from tests.spark.topics import batch, committed, grow, send, send_records
+from tests.spark.topics import batch, committed
+from tests.support.clients.confluent import grow, send, send_records
+from tests.support.serving.kafka import PATIENCE_S, Broker
 
 
 def create(broker: Broker, topic: str, partitions: int = 1, **config: str) -> None:

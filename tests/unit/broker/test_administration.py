@@ -9,7 +9,7 @@ from mainstem.broker.routes import Destination, DestinationKind, NewExchange, Ro
 from mainstem.coordination.administration.errors import InvalidEntry, UnknownNamespace, UnknownUser
 from mainstem.coordination.administration.passwords import hash_password, is_password, is_password_hash
 from mainstem.storage.memory.engine import MemoryEngine
-from tests.unit.broker.brokers import with_broker, with_engine
+from tests.support.worlds.brokers import with_broker, with_engine
 
 
 @with_engine

@@ -12,7 +12,7 @@ from mainstem.broker.errors import InvalidPartitionCount, InvalidTopicConfig, To
 from mainstem.broker.log import Append, Commit, Committed, Edge
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.record_batch import Record, encode_batch
-from tests.unit.broker.brokers import with_broker, with_engine
+from tests.support.worlds.brokers import with_broker, with_engine
 
 
 def batch(value: bytes) -> bytearray:

@@ -7,8 +7,8 @@ from mainstem.broker.groups.directed_groups import JOINS, Beat
 from mainstem.protocols.kafka.adapter import KafkaAdapter
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.storage.memory.engine import MemoryEngine
-from tests.unit.broker.brokers import with_engine
-from tests.unit.protocols.kafka.client import Operations
+from tests.support.clients.kafka_client import Operations
+from tests.support.worlds.brokers import with_engine
 
 SETTINGS = KafkaSettings(consumer_group_session_timeout_ms=50)
 

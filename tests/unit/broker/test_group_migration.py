@@ -1,7 +1,5 @@
 """A change from one group protocol to the other that cannot be stored has not happened."""
 
-from typing import Any
-
 import pytest
 
 from mainstem.broker.broker import Broker
@@ -11,10 +9,9 @@ from mainstem.broker.errors import RebalanceUnderWay
 from mainstem.broker.groups.directed_groups import JOINS, Beat
 from mainstem.broker.groups.groups import GroupRules, GroupState, JoinWish
 from mainstem.model.errors import Overloaded
-from mainstem.storage.answer import Answer
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.kafka.consumer_protocol import encode_assignment, encode_subscription
-from tests.unit.broker.brokers import with_engine
+from tests.support.worlds.brokers import refuse_once, with_engine
 
 SUBSCRIPTION = bytes(encode_subscription({"topics": ["t"]}))
 ASSIGNMENT = bytes(encode_assignment({"assigned_partitions": [{"topic": "t", "partitions": [0]}]}))
@@ -30,18 +27,6 @@ async def stable(engine: MemoryEngine) -> tuple[Broker, str]:
     joined = (await broker.groups.join("g", WISH)).result()
     await broker.groups.sync("g", joined.member_id, None, 1, (None, None), {joined.member_id: ASSIGNMENT})
     return broker, joined.member_id
-
-
-def refuse_once(engine: MemoryEngine) -> None:
-    alter = engine.alter
-
-    def refused(*arguments: Any) -> Answer[None]:
-        engine.alter = alter  # type: ignore[method-assign]
-        answer: Answer[None] = Answer()
-        answer.fail(Overloaded("too much waits"))
-        return answer
-
-    engine.alter = refused  # type: ignore[method-assign,assignment]
 
 
 @with_engine

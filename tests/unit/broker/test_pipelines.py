@@ -14,7 +14,7 @@ from mainstem.broker.pipelines.foreground_runs import RUNS_MAX, SILENCE_S
 from mainstem.broker.pipelines.pipelines import LEASE_S, Holder, Orders, Pipelines, SinkReport, WorkerReport, built_in
 from mainstem.storage.local.runtime import local_runtime
 from mainstem.storage.memory.engine import MemoryEngine
-from tests.unit.broker.brokers import with_broker, with_engine
+from tests.support.worlds.brokers import with_broker, with_engine
 
 A, B = Holder("a", "1"), Holder("b", "1")
 

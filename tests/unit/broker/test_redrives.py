@@ -11,7 +11,7 @@ from mainstem.broker.dead_letters.redrives import REDRIVES_MAX, Redrive, Redrive
 from mainstem.broker.queues import Queue, QueueProperties, encode_headers
 from mainstem.coordination.subscriptions.selector import InvalidSelector
 from mainstem.storage.memory.engine import MemoryEngine
-from tests.unit.broker.brokers import with_engine
+from tests.support.worlds.brokers import with_engine
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -12,7 +12,7 @@ from mainstem.broker.routes import Destination, DestinationKind, NewExchange, Ro
 from mainstem.model.errors import StorageFull
 from mainstem.storage.answer import Answer
 from mainstem.storage.memory.engine import MemoryEngine
-from tests.unit.broker.brokers import with_broker, with_engine
+from tests.support.worlds.brokers import with_broker, with_engine
 
 QUEUE = Destination(DestinationKind.QUEUE, "queue")
 

@@ -12,7 +12,7 @@ from mainstem.broker.schedules import Letter, Target
 from mainstem.broker.schedules.reading import records_in
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.record_batch import encode_headers
-from tests.unit.broker.brokers import with_broker, with_engine
+from tests.support.worlds.brokers import with_broker, with_engine
 
 SPACE = "default"
 

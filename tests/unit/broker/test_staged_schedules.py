@@ -21,9 +21,9 @@ from mainstem.model.header_names import DUE_HEADER
 from mainstem.storage.contract import Commit
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.record_batch import Record, encode_batch
-from tests.unit.broker.acquisitions.holding import acquire, put, queue
-from tests.unit.broker.brokers import with_broker, with_engine
-from tests.unit.broker.staging import QUERY, Task, publish, values_in
+from tests.support.worlds.brokers import with_broker, with_engine
+from tests.support.worlds.staging import QUERY, Task, publish, values_in
+from tests.unit.broker.holding import acquire, put, queue
 
 HOUR_MS = 3_600_000
 

@@ -28,8 +28,8 @@ from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Commit
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.record_batch import Record, decode_records, encode_batch
-from tests.unit.broker.brokers import with_broker, with_engine
-from tests.unit.broker.staging import QUERY, Task, publish, staged_batch, values_in
+from tests.support.worlds.brokers import with_broker, with_engine
+from tests.support.worlds.staging import QUERY, Task, publish, staged_batch, values_in
 
 
 @with_broker

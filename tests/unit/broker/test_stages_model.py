@@ -12,7 +12,7 @@ from mainstem.broker.clock import LoopClock
 from mainstem.broker.errors import IncompleteStage, StaleBatch, UnknownStage
 from mainstem.storage.local.runtime import local_runtime
 from mainstem.storage.memory.engine import MemoryEngine
-from tests.unit.broker.staging import Task, publish, staged_batch, values_in
+from tests.support.worlds.staging import Task, publish, staged_batch, values_in
 
 SINKS = ("", "other")
 EXPIRY_MS = 3_600_000

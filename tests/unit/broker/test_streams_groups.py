@@ -13,10 +13,9 @@ from mainstem.model.errors import Overloaded
 from mainstem.protocols.kafka.adapter import KafkaAdapter
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.storage.memory.engine import MemoryEngine
-from tests.unit.broker.brokers import with_engine
-from tests.unit.broker.test_group_migration import refuse_once
-from tests.unit.coordination.streams.applications import COUNTING
-from tests.unit.protocols.kafka.client import Operations
+from tests.support.clients.kafka_client import Operations
+from tests.support.worlds.applications import COUNTING
+from tests.support.worlds.brokers import refuse_once, with_engine
 
 SETTINGS = KafkaSettings(streams_group_initial_delay_ms=0, streams_group_assignment_interval_ms=0)
 

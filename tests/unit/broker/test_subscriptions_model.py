@@ -14,7 +14,7 @@ from mainstem.broker.catalog.topics import NewTopic
 from mainstem.broker.subscriptions.subscriptions import LeasedCursor, LeaseVerdict, ReadRequest, Ruling, Subscriptions
 from mainstem.storage.contract import Append, Budget, Commit, Edge, TrimLog
 from mainstem.wire.record_batch import Record, encode_batch, encode_marker
-from tests.unit.broker.queues.queue_world import World
+from tests.support.worlds.queue_world import World
 
 GROUP, MEMBERS = "g", ("a", "b")
 LEASE_MS = 30_000

@@ -21,7 +21,7 @@ from mainstem.broker.transactions.transactions import Identity, TransactionRules
 from mainstem.model.errors import StorageFull
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.record_batch import Record, encode_batch
-from tests.unit.broker.brokers import with_broker, with_engine
+from tests.support.worlds.brokers import with_broker, with_engine
 
 LONG_MS = 60_000
 

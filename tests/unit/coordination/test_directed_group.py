@@ -23,7 +23,7 @@ from mainstem.coordination.groups.directed_group import DirectedGroup, DirectedS
 from mainstem.coordination.groups.group_offsets import TopicPlace
 from mainstem.coordination.groups.heartbeats import JOINS, LEAVES, PAUSES, Beat, BeatRules, HeartbeatReply
 from mainstem.coordination.groups.topology import TopicShape
-from tests.unit.coordination.topologies import Topics
+from tests.support.worlds.topologies import Topics
 
 SESSION_MS = 45_000
 REBALANCE_MS = 60_000

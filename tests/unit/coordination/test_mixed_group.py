@@ -17,7 +17,7 @@ from mainstem.coordination.groups.heartbeats import JOINS, LEAVES, Beat, BeatRul
 from mainstem.coordination.groups.mixed_group import ClassicMembers, downgraded, upgraded
 from mainstem.coordination.groups.topology import TopicShape
 from mainstem.wire.kafka.consumer_protocol import decode_assignment, encode_assignment, encode_subscription
-from tests.unit.coordination.topologies import Topics
+from tests.support.worlds.topologies import Topics
 
 T = UUID(int=1)
 TOPICS = Topics({"t": TopicShape(T, 5)})

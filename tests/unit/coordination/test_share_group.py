@@ -9,7 +9,7 @@ from mainstem.coordination.groups.group_config import beat_rules, check_group_co
 from mainstem.coordination.groups.heartbeats import Beat, BeatRules, HeartbeatReply
 from mainstem.coordination.groups.share_group import ShareGroup, assign_shared
 from mainstem.coordination.groups.topology import TopicShape
-from tests.unit.coordination.topologies import Topics
+from tests.support.worlds.topologies import Topics
 
 TOPICS = Topics({"t": TopicShape(UUID(int=1), 3), "u": TopicShape(UUID(int=2), 1)})
 

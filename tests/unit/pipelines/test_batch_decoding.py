@@ -14,7 +14,7 @@ from mainstem.pipelines.codec.record_walk import walk_records
 from mainstem.wire.errors import MalformedRecords
 from mainstem.wire.record_batch import HEADER_BYTES, Record, decode_records, encode_batch, read_header
 from mainstem.wire.varint import encode_varlong
-from tests.unit.wire.record_strategies import CODECS, INT64, TIMES, record_lists
+from tests.support.record_strategies import CODECS, INT64, TIMES, record_lists
 
 ALL = {"first": 0, "end": 1 << 62, "with_headers": True}
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mainstem.model.errors import CorruptBatch
 from mainstem.wire import record_batch as rb
 from mainstem.wire.errors import BatchTruncated, InvalidMarker
-from tests.unit.wire.record_strategies import CODECS, record_lists
+from tests.support.record_strategies import CODECS, record_lists
 
 NOW = 1_700_000_000_000
 

@@ -17,7 +17,7 @@ from mainstem.wire.errors import (
     UnsupportedMagic,
 )
 from mainstem.wire.record_batch.encoding import seal_batch
-from tests.unit.wire.record_strategies import CODECS, INT64, record_lists
+from tests.support.record_strategies import CODECS, INT64, record_lists
 
 ONE = rb.Record(0, 1_700_000_000_000, b"key", b"value", (("name", b"content"), ("none", None)))
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from mainstem.wire import varint
 from mainstem.wire.errors import BufferUnderflow, InvalidVarint, MalformedBytes
-from tests.unit.wire.record_strategies import INT32, INT64
+from tests.support.record_strategies import INT32, INT64
 
 # protocol buffers documentation, "Signed Integers" and "Base 128 Varints"
 KNOWN_ZIGZAG = {0: "00", -1: "01", 1: "02", -2: "03", 2147483647: "feffffff0f", -2147483648: "ffffffff0f"}

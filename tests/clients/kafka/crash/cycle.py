@@ -34,9 +34,8 @@ from tests.clients.kafka.crash.loads import (
     ShareLoad,
     TransactionalLoad,
 )
-from tests.clients.kafka.serving import PATIENCE_S, QUICK_GROUPS, QUICK_RETURN, Broker, serving
-from tests.clients.kafka.test_confluent import create
-from tests.clients.kafka.test_share_groups import QUICK_BEATS, begin_at_the_start
+from tests.support.clients.confluent import begin_at_the_start, create
+from tests.support.serving.kafka import PATIENCE_S, QUICK_BEATS, QUICK_GROUPS, QUICK_RETURN, Broker, serving
 
 CYCLES_PER_DIRECTORY = 25
 """Everything is read at the end of each: a directory must not grow for ever."""

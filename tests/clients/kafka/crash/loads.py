@@ -9,7 +9,7 @@ from random import Random
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, ShareConsumer, TopicPartition
 
 from tests.clients.kafka.crash.history import TRANSACTION_PARTITIONS, Broken, History
-from tests.clients.kafka.serving import PATIENCE_S, QUICK_RETURN
+from tests.support.serving.kafka import PATIENCE_S, QUICK_RETURN
 
 VALUES = "values"
 VALUE_PARTITIONS = 4

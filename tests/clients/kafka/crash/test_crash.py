@@ -15,7 +15,7 @@ from tests.clients.kafka.crash.history import (
     check_transactions,
     check_values,
 )
-from tests.clients.kafka.serving import Broker
+from tests.support.serving.kafka import Broker
 
 CYCLES = 10
 Entries = dict[int, list[tuple[int, bytes]]]

@@ -11,9 +11,9 @@ from mainstem.wire.kafka import ApiKey
 from tests.spark.crash.job import TOPIC
 from tests.spark.crash.run import PATIENCE_S, STARTS_MAX, CrashRun
 from tests.spark.queue_mode.crash.job import NAME
-from tests.spark.queue_mode.serving import QueueBroker
-from tests.spark.topics import create
-from tests.system.stage_client import committed_values
+from tests.support.clients.committed import committed_values
+from tests.support.clients.confluent import create
+from tests.support.serving.queue_broker import QueueBroker
 
 DEAD = "dlq.work"
 

@@ -20,19 +20,9 @@ from mainstem.broker.errors import (
 from mainstem.broker.queues import DeadLetterTarget, Queue
 from mainstem.broker.staging.stages import SinkKey
 from mainstem.storage.memory.engine import MemoryEngine
-from tests.unit.broker.acquisitions.holding import (
-    LEASE_MS,
-    acquire,
-    offsets,
-    produce,
-    put,
-    queue,
-    shared,
-    stretches,
-    topic,
-)
-from tests.unit.broker.brokers import with_broker, with_engine
-from tests.unit.broker.staging import QUERY, Task, values_in
+from tests.support.worlds.brokers import with_broker, with_engine
+from tests.support.worlds.staging import QUERY, Task, values_in
+from tests.unit.broker.holding import LEASE_MS, acquire, offsets, produce, put, queue, shared, stretches, topic
 
 
 class Clock(LoopClock):

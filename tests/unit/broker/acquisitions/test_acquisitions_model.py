@@ -16,8 +16,8 @@ from mainstem.broker.queues import Message
 from mainstem.broker.staging.stages import SinkKey
 from mainstem.storage.local.runtime import local_runtime
 from mainstem.storage.memory.engine import MemoryEngine
-from tests.unit.broker.acquisitions.holding import produce, queue, topic
-from tests.unit.broker.staging import QUERY, Task, values_in
+from tests.support.worlds.staging import QUERY, Task, values_in
+from tests.unit.broker.holding import produce, queue, topic
 
 LEASE_MS = 60_000
 REST_MS = 5_000

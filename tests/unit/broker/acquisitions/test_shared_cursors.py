@@ -14,8 +14,8 @@ from mainstem.model.errors import StorageFull
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Append, Commit, CommitResult
 from mainstem.storage.memory.engine import MemoryEngine
-from tests.unit.broker.acquisitions.holding import acquire, produce, shared, topic
-from tests.unit.broker.brokers import with_broker, with_engine
+from tests.support.worlds.brokers import with_broker, with_engine
+from tests.unit.broker.holding import acquire, produce, shared, topic
 
 
 class Gate:

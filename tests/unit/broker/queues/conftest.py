@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.broker.queues.queue_world import World
+from tests.support.worlds.queue_world import World
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from mainstem.broker.catalog.topics import NewTopic
 from mainstem.broker.dead_letters.browsing import Where
 from mainstem.broker.queues import Queue, QueueProperties
 from mainstem.storage.contract import TrimLog
-from tests.unit.broker.queues.queue_world import Holder, World
+from tests.support.worlds.queue_world import Holder, World
 
 
 def borrowed(world: World, *values: bytes) -> Queue:

@@ -12,7 +12,7 @@ from mainstem.wire.messages.compressed_batches import decode_compressed
 from mainstem.wire.messages.stored_messages import decode_messages
 from mainstem.wire.record_batch import Record, encode_batch
 from mainstem.wire.record_batch.survey import APART, AT_ONCE
-from tests.unit.broker.brokers import with_broker
+from tests.support.worlds.brokers import with_broker
 from tests.unit.loop_turns import TURN_S_MAX, turns_measured
 
 

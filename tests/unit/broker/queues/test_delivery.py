@@ -7,7 +7,7 @@ from mainstem.broker.queues import Message, Queue, QueueProperties
 from mainstem.model.errors import CorruptData
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import ReadResult
-from tests.unit.broker.queues.queue_world import NO_HEADERS, Holder, World
+from tests.support.worlds.queue_world import NO_HEADERS, Holder, World
 
 
 def declared(world: World, name: str = "q", **properties: object) -> Queue:

@@ -18,7 +18,7 @@ from mainstem.broker.queues.queue import EXPIRED_AT_ONCE
 from mainstem.broker.routes import Destination, DestinationKind
 from mainstem.coordination.subscriptions.retry_policy import RetryPolicy
 from mainstem.model.header_names import ORIGIN_HEADER
-from tests.unit.broker.queues.queue_world import NO_HEADERS, Holder, World
+from tests.support.worlds.queue_world import NO_HEADERS, Holder, World
 
 TO_DEAD = DeadLetterTarget("", "dead")
 

@@ -9,7 +9,7 @@ from mainstem.broker.queues import Queue, QueueLimits, QueueProperties
 from mainstem.broker.queues.publishing import outbox as outboxes
 from mainstem.broker.queues.publishing.outcome import HOLD
 from mainstem.storage.contract import Commit
-from tests.unit.broker.queues.queue_world import NO_HEADERS, Holder, World
+from tests.support.worlds.queue_world import NO_HEADERS, Holder, World
 
 
 def declared(world: World, count: int, **properties: object) -> list[Queue]:

@@ -4,7 +4,7 @@ import pytest
 
 from mainstem.broker.queues import DeadLetterTarget, Put, Queue, QueueProperties
 from mainstem.model.errors import StorageFull
-from tests.unit.broker.queues.queue_world import NO_HEADERS, Holder, World
+from tests.support.worlds.queue_world import NO_HEADERS, Holder, World
 
 
 def declared(world: World, name: str = "q", **properties: object) -> Queue:

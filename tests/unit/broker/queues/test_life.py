@@ -12,7 +12,7 @@ from mainstem.coordination.catalog.partitioning import partition_of
 from mainstem.model.errors import CommitTooLarge, OffsetOutOfRange
 from mainstem.storage.contract import Append, Budget, Commit, Mutation
 from mainstem.wire.record_batch import Record, encode_batch, encode_marker
-from tests.unit.broker.queues.queue_world import NO_HEADERS, Holder, World
+from tests.support.worlds.queue_world import NO_HEADERS, Holder, World
 
 
 def declared(world: World, name: str = "q", **properties: object) -> Queue:

@@ -22,7 +22,7 @@ from mainstem.broker.queues.lanes import OpenLanes
 from mainstem.broker.queues.publishing import outbox as outboxes
 from mainstem.coordination.queues.lane import Lane
 from mainstem.coordination.subscriptions.cursor import Cursor
-from tests.unit.broker.queues.queue_world import SMALL_LIMITS, Holder, World
+from tests.support.worlds.queue_world import SMALL_LIMITS, Holder, World
 
 Possible = set[tuple[bool, int]]
 """Whether it is in the queue, and how many dead letters there are of it."""

@@ -18,7 +18,7 @@ from mainstem.broker.queues import DeadLetterTarget, Message, Queue, QueueProper
 from mainstem.coordination.subscriptions.retry_policy import RetryPolicy
 from mainstem.model.errors import StorageFull
 from mainstem.storage.contract import TrimLog
-from tests.unit.broker.queues.queue_world import SMALL_LIMITS, Holder, World
+from tests.support.worlds.queue_world import SMALL_LIMITS, Holder, World
 
 Possible = set[tuple[bool, int]]
 """Whether it is in the queue, and how many dead letters there are of it."""

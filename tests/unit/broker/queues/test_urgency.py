@@ -10,7 +10,7 @@ from mainstem.broker.queues import QueueProperties, encode_headers
 from mainstem.broker.queues.queue import Queue
 from mainstem.model.errors import Overloaded
 from mainstem.storage.answer import Answer
-from tests.unit.broker.queues.queue_world import SMALL_LIMITS, Holder, World
+from tests.support.worlds.queue_world import SMALL_LIMITS, Holder, World
 
 QUORUM = QueueProperties(kind="quorum")
 Waiting = tuple[int, bytes]

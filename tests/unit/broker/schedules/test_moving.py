@@ -10,7 +10,7 @@ from mainstem.coordination.schedules.schedule import DAY_MS, HOUR_MS, MINUTE_MS
 from mainstem.coordination.schedules.scheduled_record import encode_letter
 from mainstem.model.errors import StorageFull
 from mainstem.storage.memory.engine import MemoryEngine
-from tests.unit.broker.brokers import with_engine
+from tests.support.worlds.brokers import with_engine
 from tests.unit.broker.schedules.waiting import Bench
 
 LATE_MS_MAX = 5

@@ -10,7 +10,7 @@ from mainstem.broker.schedules.recurrences import Recurrences
 from mainstem.coordination.schedules.errors import InvalidRecurrence, NotScheduled
 from mainstem.model.errors import StorageFull
 from mainstem.storage.memory.engine import MemoryEngine
-from tests.unit.broker.brokers import with_engine
+from tests.support.worlds.brokers import with_engine
 from tests.unit.broker.schedules.waiting import HandClock, Noted
 
 LETTER = Letter(Target("default", topic="topic"), 0, b"\0", b"tick")

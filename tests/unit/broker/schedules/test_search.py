@@ -8,7 +8,7 @@ from mainstem.coordination.schedules.schedule import DAY_MS, HOUR_MS
 from mainstem.model.scheduling import DUE_MS_MAX
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.record_batch import encode_headers
-from tests.unit.broker.brokers import with_engine
+from tests.support.worlds.brokers import with_engine
 from tests.unit.broker.schedules.waiting import Bench
 
 

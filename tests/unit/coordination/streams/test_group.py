@@ -26,8 +26,8 @@ from mainstem.coordination.groups.streams.heartbeats import (
     UserEndpoint,
 )
 from mainstem.coordination.groups.streams.tasks import NO_TASKS, Task, Tasks
-from tests.unit.coordination.streams.applications import COUNTING, application, part, topics
-from tests.unit.coordination.topologies import Topics
+from tests.support.worlds.applications import COUNTING, application, part, topics
+from tests.support.worlds.topologies import Topics
 
 RULES = StreamsRules(session_timeout_ms=45_000, initial_delay_ms=0, assignment_interval_ms=0)
 READY = topics(**{"words": 2, "by-word": 2, "counts": 2})

@@ -6,7 +6,7 @@ from mainstem.coordination.errors import InvalidStreamsTopology
 from mainstem.coordination.groups.streams.heartbeats import StatusCode
 from mainstem.coordination.groups.streams.topic_plan import TASKS_MAX, TopicPlan, plan_topics
 from mainstem.coordination.groups.streams.topology import StreamsTopology
-from tests.unit.coordination.streams.applications import COUNTING, application, internal, part, topics
+from tests.support.worlds.applications import COUNTING, application, internal, part, topics
 
 
 def status_of(plan: TopicPlan) -> StatusCode | None:

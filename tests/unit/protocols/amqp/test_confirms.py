@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mainstem.broker.broker import Broker
 from mainstem.protocols.amqp.codec.framing import METHOD, encode_frame
 from mainstem.protocols.amqp.codec.methods import BY_NAME, encode_method
-from tests.unit.protocols.amqp.client import Client, Connect, with_adapter
+from tests.support.clients.amqp_client import Client, Connect, with_adapter
 
 
 async def confirming(connect: Connect) -> Client:

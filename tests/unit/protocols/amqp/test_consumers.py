@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from mainstem.broker.broker import Broker
-from tests.unit.protocols.amqp.client import Client, Connect, with_adapter
+from tests.support.clients.amqp_client import Client, Connect, with_adapter
 
 NAMES = ("a", "b", "c")
 

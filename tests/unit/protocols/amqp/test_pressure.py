@@ -8,7 +8,7 @@ from mainstem.protocols.amqp.codec.framing import METHOD, encode_content, encode
 from mainstem.protocols.amqp.codec.methods import encode_method
 from mainstem.protocols.amqp.handlers import connection as connections
 from mainstem.storage.answer import Answer
-from tests.unit.protocols.amqp.client import Client, Connect, with_adapter
+from tests.support.clients.amqp_client import Client, Connect, with_adapter
 
 
 def run_of(count: int, key: str = "q", exchange: str = "") -> bytes:

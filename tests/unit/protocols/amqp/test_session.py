@@ -7,7 +7,7 @@ import pytest
 from mainstem.broker.broker import Broker
 from mainstem.protocols.amqp.adapter import SettingsUnusable, check_listening
 from mainstem.protocols.amqp.session import AmqpSettings
-from tests.unit.protocols.amqp.client import GUEST, Connect, with_adapter
+from tests.support.clients.amqp_client import GUEST, Connect, with_adapter
 
 
 @with_adapter

@@ -3,8 +3,8 @@
 from typing import Any
 
 from mainstem.broker.queues import DeadLetterTarget, QueueProperties, encode_headers
-from tests.unit.protocols.http.http_client import Client, with_client
-from tests.unit.protocols.http.test_measurements import samples
+from tests.support.clients.http_client import Client, with_client
+from tests.unit.protocols.http.measured import samples
 
 
 async def filled(client: Client, *values: bytes) -> None:

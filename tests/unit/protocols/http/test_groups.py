@@ -5,8 +5,8 @@ from mainstem.broker.groups.groups import CommittedOffset, GroupRules, JoinWish,
 from mainstem.broker.groups.streams_groups import StreamsBeat
 from mainstem.broker.subscriptions.subscriptions import LeaseVerdict, ReadRequest, Ruling
 from mainstem.wire.kafka.consumer_protocol import encode_assignment
-from tests.unit.coordination.streams.applications import COUNTING
-from tests.unit.protocols.http.http_client import NOW_MS, Client, with_client
+from tests.support.clients.http_client import NOW_MS, Client, with_client
+from tests.support.worlds.applications import COUNTING
 
 
 async def commit(client: Client, group: str, topic: str, **offsets: int) -> None:

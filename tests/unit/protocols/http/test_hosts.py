@@ -5,7 +5,7 @@ import pytest
 from mainstem.protocols.http.codec import Request
 from mainstem.protocols.http.errors import MisdirectedRequest
 from mainstem.wire.http.hosts import HostCheck, host_of
-from tests.unit.protocols.http.http_client import Client, with_client
+from tests.support.clients.http_client import Client, with_client
 
 
 def is_served(host: str, listening: str = "127.0.0.1:8282", advertised: str = "127.0.0.1:8282") -> bool:

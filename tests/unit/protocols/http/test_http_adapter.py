@@ -4,7 +4,7 @@ import time
 from email.utils import parsedate_to_datetime
 
 from mainstem.wire.http.dates import HttpDate
-from tests.unit.protocols.http.http_client import Client, with_client
+from tests.support.clients.http_client import Client, with_client
 
 
 def test_the_date_is_one_that_http_knows() -> None:

@@ -9,10 +9,10 @@ from mainstem.protocols.http.errors import UnknownPath
 from mainstem.protocols.http.handlers.operation.operations import OperationsHandlers
 from mainstem.protocols.http.handlers.routes import Call, Handler, Route, Routes
 from mainstem.protocols.http.session import HttpSession, HttpSettings, Respond
-from tests.contract.sessions.driver import Driver
-from tests.unit.protocols.http.fixed_operations import FixedOperations
-from tests.unit.protocols.http.http_client import Reply, read_replies
-from tests.unit.protocols.http.http_client import request_bytes as get
+from tests.support.clients.fixed_operations import FixedOperations
+from tests.support.clients.http_client import Reply, read_replies
+from tests.support.clients.http_client import request_bytes as get
+from tests.support.clients.session_driver import Driver
 
 DATE = "Thu, 01 Jan 1970 00:00:00 GMT"
 

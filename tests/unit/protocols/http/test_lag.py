@@ -4,7 +4,7 @@ from mainstem.protocols.http.handlers.groups import lag
 from mainstem.protocols.http.handlers.groups.lag import LagMeter
 from mainstem.wire.compression import GZIP
 from mainstem.wire.record_batch import Record, encode_batch
-from tests.unit.protocols.http.http_client import NOW_MS, Client, with_client
+from tests.support.clients.http_client import NOW_MS, Client, with_client
 
 
 async def age(client: Client, offset: int) -> float | None:

@@ -7,9 +7,9 @@ from typing import Any
 from mainstem.broker.queues import QueueProperties, encode_headers
 from mainstem.protocols.http.errors import HttpError
 from mainstem.protocols.http.handlers.openapi import refusals_of
-from tests.unit.protocols.http.http_client import NOW_MS, Client, Reply, with_client
-from tests.unit.protocols.http.schema_check import mismatches, references, resolve
-from tests.unit.protocols.http.test_measurements import behind
+from tests.support.clients.http_client import NOW_MS, Client, Reply, with_client
+from tests.support.clients.schema_check import mismatches, references, resolve
+from tests.unit.protocols.http.measured import behind
 
 PAGE = (Path(__file__).parents[4] / "docs" / "protocols" / "http.md").read_text(encoding="utf-8")
 MEMBERS = {"operationId", "summary", "responses", "parameters", "requestBody"}

@@ -12,9 +12,9 @@ from mainstem.coordination.administration.entries import Namespace
 from mainstem.protocols.amqp.adapter import AmqpAdapter
 from mainstem.protocols.amqp.session import AmqpSettings
 from mainstem.storage.memory.engine import MemoryEngine
-from tests.unit.broker.brokers import with_engine
-from tests.unit.protocols.http.http_client import Client
-from tests.unit.protocols.management.management_client import FixedOperations
+from tests.support.clients.http_client import Client
+from tests.support.clients.management_client import FixedOperations
+from tests.support.worlds.brokers import with_engine
 
 
 async def until(condition: Callable[[], bool]) -> None:

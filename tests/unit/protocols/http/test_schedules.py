@@ -8,8 +8,8 @@ from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
 from mainstem.broker.queues import QueueProperties
 from mainstem.storage.memory.engine import MemoryEngine
-from tests.unit.broker.brokers import with_engine
-from tests.unit.protocols.http.http_client import Client, with_client
+from tests.support.clients.http_client import Client, with_client
+from tests.support.worlds.brokers import with_engine
 
 FAR = {"target": {"topic": "t"}, "due_ms": 4_000_000_000_000}
 

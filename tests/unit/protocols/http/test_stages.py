@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from mainstem.broker.catalog.topics import NewTopic
-from tests.unit.broker.staging import QUERY, Task, values_in
-from tests.unit.protocols.http.http_client import NOW_MS, Client, Reply, with_client
+from tests.support.clients.http_client import NOW_MS, Client, Reply, with_client
+from tests.support.worlds.staging import QUERY, Task, values_in
 
 
 async def staged(client: Client, batch: int, *values: bytes, attempt: str = "0", sink: str = "") -> Task:

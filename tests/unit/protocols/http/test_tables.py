@@ -5,7 +5,7 @@ from pathlib import Path
 
 from mainstem.pipelines.tables.manifest import Gap, Manifest, TableFile
 from mainstem.pipelines.tables.store import TableStore
-from tests.unit.protocols.http.http_client import NOW_MS, Client, with_client
+from tests.support.clients.http_client import NOW_MS, Client, with_client
 
 
 @with_client

@@ -8,7 +8,7 @@ from mainstem.broker.catalog.topics import NewTopic
 from mainstem.broker.errors import TopicError
 from mainstem.model.errors import Overloaded, StorageFull
 from mainstem.wire.record_batch import encode_marker
-from tests.unit.protocols.http.http_client import NOW_MS, Client, with_client
+from tests.support.clients.http_client import NOW_MS, Client, with_client
 
 
 @with_client

@@ -3,7 +3,7 @@
 import pytest
 
 from mainstem.wire.kafka import APIS, ApiKey, ErrorCode
-from tests.unit.protocols.kafka.client import Connect, batch, with_adapter
+from tests.support.clients.kafka_client import Connect, batch, with_adapter
 
 
 @with_adapter

@@ -1,8 +1,6 @@
 """Only the one user is admitted."""
 
 import base64
-import hashlib
-import hmac
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,8 @@ from mainstem.protocols.kafka.adapter import SettingsUnusable, check_listening
 from mainstem.protocols.kafka.codec.scram import HASHES, Credentials, MalformedScram, ScramExchange, WrongCredentials
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.wire.kafka import ApiKey, ErrorCode
-from tests.unit.protocols.kafka.client import Client, Connect, with_adapter
+from tests.support.clients.kafka_client import Connect, with_adapter
+from tests.unit.protocols.kafka.sasl import authenticate, client_final
 
 
 @pytest.fixture
@@ -19,16 +18,6 @@ def password_file(tmp_path: Path) -> str:
     path = tmp_path / "password"
     path.write_text("secret\n")
     return str(path)
-
-
-async def authenticate(client: Client, mechanism: str, *messages: bytes) -> tuple[int, bytes]:
-    agreed = await client.ask(ApiKey.SASL_HANDSHAKE, 1, mechanism=mechanism)
-    assert agreed.error_code == 0
-    answer = None
-    for message in messages:
-        answer = await client.ask(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=message)
-    assert answer is not None
-    return answer.error_code, answer.auth_bytes
 
 
 def test_plain(password_file: str) -> None:
@@ -66,19 +55,6 @@ def test_nothing_else_is_answered_before(password_file: str) -> None:
         assert client.session.finished
 
     run()
-
-
-def client_final(password: str, mechanism: str, first: str, server_first: str) -> bytes:
-    """The client's side of RFC 5802."""
-    name = HASHES[mechanism]
-    fields = dict(part.split("=", 1) for part in server_first.split(","))
-    salted = hashlib.pbkdf2_hmac(name, password.encode(), base64.b64decode(fields["s"]), int(fields["i"]))
-    client_key = hmac.digest(salted, b"Client Key", name)
-    without_proof = f"c=biws,r={fields['r']}"
-    said = f"{first},{server_first},{without_proof}".encode()
-    signature = hmac.digest(hashlib.new(name, client_key).digest(), said, name)
-    proof = base64.b64encode(bytes(a ^ b for a, b in zip(client_key, signature, strict=True))).decode()
-    return f"{without_proof},p={proof}".encode()
 
 
 @pytest.mark.parametrize("mechanism", HASHES)

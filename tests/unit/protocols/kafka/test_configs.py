@@ -13,8 +13,8 @@ from mainstem.protocols.kafka.adapter import KafkaAdapter
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.kafka import ApiKey, ErrorCode
-from tests.unit.broker.brokers import with_engine
-from tests.unit.protocols.kafka.client import Client, Connect, Operations, batch, with_adapter
+from tests.support.clients.kafka_client import Client, Connect, Operations, batch, with_adapter
+from tests.support.worlds.brokers import with_engine
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)

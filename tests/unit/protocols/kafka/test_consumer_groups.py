@@ -9,9 +9,9 @@ from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.kafka import ApiKey, ErrorCode
 from mainstem.wire.kafka.consumer_protocol import decode_assignment, encode_assignment, encode_subscription
-from tests.unit.broker.brokers import with_engine
-from tests.unit.protocols.kafka.client import Client, Connect, Operations, with_adapter
-from tests.unit.protocols.kafka.test_groups import commit, fetch, join, stable
+from tests.support.clients.kafka_client import Client, Connect, Operations, with_adapter
+from tests.support.worlds.brokers import with_engine
+from tests.unit.protocols.kafka.group_requests import commit, fetch, join, stable
 
 
 async def beat(client: Client, member_id: str, epoch: int, **said: Any) -> Any:

@@ -11,7 +11,7 @@ from mainstem.protocols.kafka.codec.fetch import FetchRequest, PartitionFetch
 from mainstem.protocols.kafka.handlers.records.fetch import Fetch, FetchedPartition
 from mainstem.wire.kafka import ApiKey, ErrorCode
 from mainstem.wire.record_batch import batches_in, decode_records
-from tests.unit.protocols.kafka.client import Client, Connect, batch, with_adapter
+from tests.support.clients.kafka_client import Client, Connect, batch, with_adapter
 
 
 def values(records: Any) -> list[bytes | None]:

@@ -11,8 +11,8 @@ from mainstem.wire.kafka import ApiKey, ErrorCode, decode_response
 from mainstem.wire.record_batch import Record, decode_records, encode_batch, read_header
 from mainstem.wire.record_batch.encoding import seal_batch
 from mainstem.wire.record_batch.survey import APART, AT_ONCE
+from tests.support.clients.kafka_client import Client, Connect, batch, with_adapter
 from tests.unit.loop_turns import TURN_S_MAX, turns_measured
-from tests.unit.protocols.kafka.client import Client, Connect, batch, with_adapter
 
 LARGE_BYTES = 100 << 20
 RECORDS = AT_ONCE.records_max * 20

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mainstem.wire.kafka import ApiKey, ErrorCode
-from tests.unit.protocols.kafka.client import Connect, batch, with_adapter
+from tests.support.clients.kafka_client import Connect, batch, with_adapter
 
 
 @with_adapter

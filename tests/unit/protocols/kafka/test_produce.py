@@ -10,8 +10,8 @@ from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.wire.compression import Compression
 from mainstem.wire.kafka import ApiKey, ErrorCode
 from mainstem.wire.record_batch import Record, decode_records, encode_batch, encode_marker, read_header
-from tests.unit.broker.brokers import with_broker
-from tests.unit.protocols.kafka.client import Client, Connect, Operations, batch, with_adapter
+from tests.support.clients.kafka_client import Client, Connect, Operations, batch, with_adapter
+from tests.support.worlds.brokers import with_broker
 
 
 async def values(client: Client, topic: str) -> list[bytes | None]:

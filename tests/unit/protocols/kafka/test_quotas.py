@@ -14,8 +14,8 @@ from mainstem.protocols.kafka.adapter import KafkaAdapter
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.kafka import ApiKey, ErrorCode
-from tests.unit.broker.brokers import with_engine
-from tests.unit.protocols.kafka.client import Client, Connect, Operations, batch, with_adapter
+from tests.support.clients.kafka_client import Client, Connect, Operations, batch, with_adapter
+from tests.support.worlds.brokers import with_engine
 
 
 class HandClock(LoopClock):

@@ -11,10 +11,10 @@ from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.kafka import ApiKey, ErrorCode, decode_response
 from mainstem.wire.record_batch import batches_in, decode_records
-from tests.unit.broker.brokers import with_engine
-from tests.unit.protocols.kafka.client import Client, Connect, Operations, batch, with_adapter
-from tests.unit.protocols.kafka.test_groups import join
-from tests.unit.protocols.kafka.test_transactions import Producer
+from tests.support.clients.kafka_client import Client, Connect, Operations, batch, with_adapter
+from tests.support.worlds.brokers import with_engine
+from tests.unit.protocols.kafka.group_requests import join
+from tests.unit.protocols.kafka.transactional_producer import Producer
 
 GROUP_RESOURCE, TOPIC_RESOURCE, SET = 32, 2, 0
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4

@@ -7,9 +7,9 @@ from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.wire.compression import Compression
 from mainstem.wire.kafka import ApiKey, ErrorCode
 from mainstem.wire.record_batch import read_header
-from tests.unit.broker.brokers import with_broker
-from tests.unit.broker.staging import QUERY, staged_batch
-from tests.unit.protocols.kafka.client import Client, Connect, Operations, batch, with_adapter
+from tests.support.clients.kafka_client import Client, Connect, Operations, batch, with_adapter
+from tests.support.worlds.brokers import with_broker
+from tests.support.worlds.staging import QUERY, staged_batch
 
 KEY = StageKey(QUERY, "", 0, 0, "0-ab")
 NAME = KEY.topic_name("t")

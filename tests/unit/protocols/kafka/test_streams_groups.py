@@ -8,9 +8,9 @@ from mainstem.protocols.kafka.adapter import KafkaAdapter
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.kafka import ApiKey, ErrorCode
-from tests.unit.broker.brokers import with_engine
-from tests.unit.protocols.kafka.client import Client, Connect, Operations, with_adapter
-from tests.unit.protocols.kafka.test_groups import commit, join
+from tests.support.clients.kafka_client import Client, Connect, Operations, with_adapter
+from tests.support.worlds.brokers import with_engine
+from tests.unit.protocols.kafka.group_requests import commit, join
 
 AT_ONCE = {"streams_group_initial_delay_ms": 0, "streams_group_assignment_interval_ms": 0}
 MISSING_SOURCE_TOPICS, INCORRECTLY_PARTITIONED_TOPICS, MISSING_INTERNAL_TOPICS, ASSIGNMENT_DELAYED = 1, 2, 3, 5

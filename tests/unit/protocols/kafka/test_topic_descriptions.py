@@ -8,7 +8,7 @@ from mainstem.coordination.catalog.catalog import Topic, TopicEntry
 from mainstem.protocols.kafka.handlers.cluster.topic_descriptions import RESPONSE, TopicDescriptions, describe_partition
 from mainstem.wire.kafka import ApiKey
 from mainstem.wire.kafka.codec import encode_message
-from tests.unit.protocols.kafka.client import Connect, with_adapter
+from tests.support.clients.kafka_client import Connect, with_adapter
 
 
 def topic(name: str, partitions: int) -> Topic:

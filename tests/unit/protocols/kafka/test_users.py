@@ -10,9 +10,9 @@ from mainstem.broker.broker import Broker
 from mainstem.protocols.kafka.adapter import KafkaAdapter
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.wire.kafka import ApiKey, ErrorCode
-from tests.unit.broker.brokers import with_broker
-from tests.unit.protocols.kafka.client import Client, Connect, Operations, with_adapter
-from tests.unit.protocols.kafka.test_authentication import authenticate, client_final
+from tests.support.clients.kafka_client import Client, Connect, Operations, with_adapter
+from tests.support.worlds.brokers import with_broker
+from tests.unit.protocols.kafka.sasl import authenticate, client_final
 
 SHA_256, SHA_512 = 1, 2
 

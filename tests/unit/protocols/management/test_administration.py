@@ -13,9 +13,9 @@ from mainstem.protocols.amqp.adapter import AmqpAdapter
 from mainstem.protocols.amqp.session import AmqpSettings
 from mainstem.storage.local.runtime import local_runtime
 from mainstem.storage.memory.engine import MemoryEngine
-from tests.unit.broker.brokers import with_engine
-from tests.unit.protocols.amqp.client import Client, Operations
-from tests.unit.protocols.management.management_client import Admin, FixedOperations, with_admin
+from tests.support.clients.amqp_client import Client, Operations
+from tests.support.clients.management_client import Admin, FixedOperations, with_admin
+from tests.support.worlds.brokers import with_engine
 
 
 @with_admin

@@ -15,9 +15,9 @@ from mainstem.protocols.amqp.codec.field_table import Field, encode_table
 from mainstem.protocols.amqp.session import AmqpSettings
 from mainstem.protocols.management.codec import encode_json
 from mainstem.storage.memory.engine import MemoryEngine
-from tests.unit.broker.brokers import with_engine
-from tests.unit.protocols.amqp.client import Client, Operations
-from tests.unit.protocols.management.management_client import Admin, with_admin
+from tests.support.clients.amqp_client import Client, Operations
+from tests.support.clients.management_client import Admin, with_admin
+from tests.support.worlds.brokers import with_engine
 
 DEEPEST = 32
 """As many levels as AMQP's tables may have here."""

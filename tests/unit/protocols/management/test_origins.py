@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.protocols.management.management_client import Admin, with_admin
+from tests.support.clients.management_client import Admin, with_admin
 
 FORM, TEXT = "Content-Type: application/x-www-form-urlencoded", "Content-Type: text/plain"
 OWN = [

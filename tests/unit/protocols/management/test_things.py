@@ -5,7 +5,7 @@ import base64
 from urllib.parse import unquote, unquote_plus
 
 from mainstem.protocols.management.mapping.rates import Rates
-from tests.unit.protocols.management.management_client import Admin, with_admin
+from tests.support.clients.management_client import Admin, with_admin
 
 Q = "/queues/%2F"
 X = "/exchanges/%2F"

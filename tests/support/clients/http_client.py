@@ -13,9 +13,9 @@ from mainstem.protocols.http.adapter import HttpAdapter
 from mainstem.protocols.http.session import HttpSettings
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.record_batch import Record, encode_batch
-from tests.contract.sessions.driver import Driver
-from tests.unit.broker.brokers import with_engine
-from tests.unit.protocols.http.fixed_operations import FixedOperations
+from tests.support.clients.fixed_operations import FixedOperations
+from tests.support.clients.session_driver import Driver
+from tests.support.worlds.brokers import with_engine
 
 NOW_MS = 1_700_000_000_000
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from mainstem.sdk.errors import ClientError, UnknownTopic
 from mainstem.sdk.http_api import ApiRefused, ask
-from tests.spark.pipelines.runs import rows
-from tests.system.stage_client import Served
+from tests.support.clients.json_topics import rows
+from tests.support.serving.served import Served
 
 PATIENCE_S = 240
 """A driver takes ten seconds to come up, on a busy machine a minute."""

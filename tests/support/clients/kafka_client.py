@@ -1,18 +1,17 @@
-"""A client without sockets: asks one session, over a broker in memory."""
+"""A Kafka client without sockets, over a broker in memory."""
 
-import asyncio
 import functools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mainstem.broker.broker import Broker
-from mainstem.model.endpoints import Endpoints
 from mainstem.protocols.kafka.adapter import KafkaAdapter
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.server.request_meters import RequestMeter, RequestMeters
 from mainstem.wire.kafka import ApiKey, decode_response, encode_request
 from mainstem.wire.record_batch import Record, encode_batch
-from tests.unit.broker.brokers import with_broker
+from tests.support.clients.session_client import SessionClient
+from tests.support.worlds.brokers import with_broker
 
 
 class Operations:
@@ -32,16 +31,13 @@ class Operations:
         return self.meters.meter(protocol, operation, untimed)
 
 
-class Client:
+class Client(SessionClient):
     """One connection."""
 
     def __init__(self, adapter: KafkaAdapter, client_id: str = "unit", peer: str = "") -> None:
+        super().__init__(adapter.open_session, peer)
         self._client_id = client_id
-        self._woken = asyncio.Event()
-        self.session = adapter.open_session(self._woken.set, Endpoints(peer))
         self._correlation_id = 0
-        self.output = bytearray()
-        self._unconsumed = bytearray()
 
     async def ask(self, key: ApiKey, version: int, **body: Any) -> Any:
         """Send a request and wait for its response."""
@@ -56,33 +52,11 @@ class Client:
         request = encode_request(key, version, body, correlation_id=self._correlation_id, client_id=self._client_id)
         self.send_bytes(len(request).to_bytes(4, "big") + request)
 
-    def send_bytes(self, data: bytes | bytearray) -> None:
-        self._unconsumed += data
-        self.pump()
-
-    def pump(self) -> None:
-        while not self.session.finished:
-            wanted = self.session.input_wanted
-            if wanted is None or len(self._unconsumed) < wanted:
-                break
-            used = self.session.data_received(memoryview(bytearray(self._unconsumed)))
-            del self._unconsumed[:used]
-            self._take()
-            if not used:
-                break
-        self._take()
-
-    def _take(self) -> None:
-        for part in self.session.take_output():
-            self.output += part
-
     async def receive(self) -> bytes:
         """The next response, without its size."""
         while len(self.output) < 4 or len(self.output) < 4 + int.from_bytes(self.output[:4], "big"):
             assert not self.session.finished, "closed"
-            self._woken.clear()
-            await self._woken.wait()
-            self.pump()
+            await self.wait_woken()
         size = int.from_bytes(self.output[:4], "big")
         response = bytes(self.output[4 : 4 + size])
         del self.output[: 4 + size]
@@ -90,8 +64,7 @@ class Client:
 
     async def wait_closed(self) -> None:
         while not self.session.finished:
-            self._woken.clear()
-            await self._woken.wait()
+            await self.wait_woken()
 
     # What most tests need
 

@@ -13,9 +13,9 @@ from mainstem.protocols.management.adapter import ManagementAdapter
 from mainstem.protocols.management.session import ManagementSettings
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.transport.address import Address
-from tests.contract.sessions.driver import Driver
-from tests.unit.broker.brokers import with_engine
-from tests.unit.protocols.http.http_client import Reply, read_replies, request_bytes
+from tests.support.clients.http_client import Reply, read_replies, request_bytes
+from tests.support.clients.session_driver import Driver
+from tests.support.worlds.brokers import with_engine
 
 
 class FixedListener(NamedTuple):

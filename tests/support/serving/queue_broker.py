@@ -11,8 +11,8 @@ from typing import Any
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.system.ports import lasting_address
-from tests.system.stage_client import Served
+from tests.support.serving.ports import lasting_address
+from tests.support.serving.served import Served
 
 PATIENCE_S = 30
 
@@ -22,8 +22,8 @@ class QueueBroker(Served):
 
     def __init__(self, data_dir: Path, *options: str, module: str = "mainstem.cli") -> None:
         self.amqp, self.management = lasting_address(), lasting_address()
-        listen = ("--listen", f"amqp={self.amqp}", "--listen", f"management={self.management}")
-        super().__init__(data_dir, *listen, *options, module=module)
+        listeners = {"amqp": self.amqp, "management": self.management}
+        super().__init__(data_dir, *options, module=module, listeners=listeners)
 
     @property
     def address(self) -> str:

@@ -4,7 +4,7 @@ import uuid
 
 from mainstem.coordination.groups.streams.topology import InternalTopic, StreamsTopology, Subtopology
 from mainstem.coordination.groups.topology import TopicShape
-from tests.unit.coordination.topologies import Topics
+from tests.support.worlds.topologies import Topics
 
 
 def topics(**partitions: int) -> Topics:

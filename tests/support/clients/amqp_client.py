@@ -1,4 +1,4 @@
-"""A client without sockets: one session with its real handlers, over a broker in memory."""
+"""An AMQP client without sockets: one session with its real handlers, over a broker in memory."""
 
 import asyncio
 import functools
@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mainstem.broker.broker import Broker
-from mainstem.model.endpoints import Endpoints
 from mainstem.protocols.amqp.adapter import AmqpAdapter
 from mainstem.protocols.amqp.codec.framing import BODY, HEADER, METHOD, encode_content, encode_frame
 from mainstem.protocols.amqp.codec.methods import Method, decode_method, encode_method
 from mainstem.protocols.amqp.codec.properties import decode_properties, encode_properties
 from mainstem.protocols.amqp.handlers import connection as connections
 from mainstem.protocols.amqp.session import AmqpSettings
-from tests.unit.broker.brokers import PATIENCE_S, with_broker
+from tests.support.clients.session_client import SessionClient
+from tests.support.worlds.brokers import PATIENCE_S, with_broker
 
 FRAME_MAX = 131_072
 GUEST = b"\0guest\0guest"
@@ -41,23 +41,15 @@ class Frame:
         return f"<{self.name} {self.method.arguments}>"
 
 
-class Client:
+class Client(SessionClient):
     """One connection."""
 
     def __init__(self, adapter: AmqpAdapter, peer: str = "127.0.0.1") -> None:
-        self._woken = asyncio.Event()
-        self.session = adapter.open_session(self._woken.set, Endpoints(peer))
-        self.output = bytearray()
-        self.is_reading = True
-        self._unconsumed = bytearray()
+        super().__init__(adapter.open_session, peer)
         self.frames: list[Frame] = []
         self.heartbeats = 0
 
     # Sending
-
-    def send_bytes(self, data: bytes) -> None:
-        self._unconsumed += data
-        self.pump()
 
     def send(self, name: str, channel: int = 1, **arguments: Any) -> None:
         self.send_bytes(encode_frame(METHOD, channel, encode_method(name, **arguments)))
@@ -67,25 +59,11 @@ class Client:
         content = encode_content(1, encode_properties(properties), body, FRAME_MAX - 8)
         self.send_bytes(encode_frame(METHOD, 1, method) + content)
 
-    def pump(self) -> None:
-        while not self.session.finished:
-            wanted = self.session.input_wanted
-            if wanted is None or len(self._unconsumed) < wanted:
-                break
-            used = self.session.data_received(memoryview(bytearray(self._unconsumed)))
-            del self._unconsumed[:used]
-            self.take()
-            if not used and self.session.input_wanted != 0:
-                break
-        self.take()
-
     # Receiving
 
     def take(self) -> None:
-        """What the session says, unless we do not read."""
-        if self.is_reading:
-            for part in self.session.take_output():
-                self.output += part
+        """Take what the session says, as frames."""
+        super().take()
         self._parse()
 
     def _parse(self) -> None:
@@ -112,9 +90,7 @@ class Client:
             self.pump()
         while not self.frames:
             assert not self.session.finished, f"closed before {name}"
-            self._woken.clear()
-            await self._woken.wait()
-            self.pump()
+            await self.wait_woken()
         frame = self.frames.pop(0)
         assert frame.name == name, frame
         return frame

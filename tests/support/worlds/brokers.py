@@ -2,9 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
+from mainstem.model.errors import Overloaded
+from mainstem.storage.answer import Answer
 from mainstem.storage.local.runtime import local_runtime
 from mainstem.storage.memory.engine import MemoryEngine
 
@@ -37,3 +40,15 @@ def with_broker(test: Callable[[Broker], Awaitable[None]]) -> Callable[[], None]
 
     run.__name__ = test.__name__
     return with_engine(run)
+
+
+def refuse_once(engine: MemoryEngine) -> None:
+    alter = engine.alter
+
+    def refused(*arguments: Any) -> Answer[None]:
+        engine.alter = alter  # type: ignore[method-assign]
+        answer: Answer[None] = Answer()
+        answer.fail(Overloaded("too much waits"))
+        return answer
+
+    engine.alter = refused  # type: ignore[method-assign,assignment]
