@@ -21,15 +21,12 @@ from tests.crash.workload import (
     settings_for,
     state_key,
 )
+from tests.support.crashing.promises import Broken
 
 READ_BYTES = 1 << 20
 
 Entry = tuple[int, int]
 """Task and number, as a record says."""
-
-
-class Lost(AssertionError):
-    """What was acknowledged is not there as it was acknowledged."""
 
 
 def verify(directory: str, acknowledged: Sequence[Written]) -> int:
@@ -44,7 +41,7 @@ async def _verify(directory: str, acknowledged: Sequence[Written]) -> int:
         state = (await engine.load(SCOPE)).entries
         if not (await engine.load("engine/logs")).entries:
             if acknowledged:
-                raise Lost("no log is left")
+                raise Broken("no log is left")
             return 0
         logs = {log: await read_log(engine, log) for log in all_logs()}
         check(logs, state, acknowledged)
@@ -66,7 +63,7 @@ async def read_log(engine: LocalEngine, log: int) -> list[Entry]:
             for position, size in batches_in(view):
                 for record in decode_records(view[position : position + size]):
                     if record.offset != len(found):
-                        raise Lost(f"log {log} has offset {record.offset} where {len(found)} must be")
+                        raise Broken(f"log {log} has offset {record.offset} where {len(found)} must be")
                     assert record.value is not None
                     found.append(decode_value(record.value))
         if len(found) >= result.end:
@@ -79,7 +76,7 @@ def check(logs: Mapping[int, Sequence[Entry]], state: Mapping[bytes, bytes], ack
         for log, offset in ((own_log(task), own_offset), (SHARED_LOG, shared_offset)):
             found = logs[log][offset] if offset < len(logs[log]) else None
             if found != (task, number):
-                raise Lost(
+                raise Broken(
                     f"commit {number} of task {task} was acknowledged at {offset} of log {log}; there is {found}"
                 )
     for task in range(TASKS):
@@ -88,8 +85,8 @@ def check(logs: Mapping[int, Sequence[Entry]], state: Mapping[bytes, bytes], ack
         expected = [(task, number) for number in range(1, len(own) + 1)]
         last = int(state.get(state_key(task), b"0"))
         if own != expected:
-            raise Lost(f"log {own_log(task)} is not the sequence of its task's commits: {own[-5:]}")
+            raise Broken(f"log {own_log(task)} is not the sequence of its task's commits: {own[-5:]}")
         if shared != own:
-            raise Lost(f"task {task} has {len(own)} commits in its own log and {len(shared)} in the shared one")
+            raise Broken(f"task {task} has {len(own)} commits in its own log and {len(shared)} in the shared one")
         if last != len(own):
-            raise Lost(f"the state of task {task} says {last}, its log {len(own)}")
+            raise Broken(f"the state of task {task} says {last}, its log {len(own)}")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-
-class Broken(AssertionError):
-    """A promise was not kept."""
+from tests.support.crashing.promises import Broken, check_order
 
 
 @dataclass
-class History:
+class AmqpHistory:
     """Written by the loads, each its own part; read between two kills and at the end."""
 
     confirmed: set[bytes] = field(default_factory=set)
@@ -29,11 +27,6 @@ class History:
     """Delayed ones that came."""
 
 
-def number_of(value: bytes) -> tuple[bytes, int]:
-    publisher, _, number = value.partition(b"-")
-    return publisher, int(number)
-
-
 def check_stored(what: str, promised: set[bytes], stored: Sequence[bytes], *, in_order: bool = True) -> None:
     """Everything promised is there, nothing twice, in the order of each publisher."""
     lost = promised - set(stored)
@@ -46,17 +39,7 @@ def check_stored(what: str, promised: set[bytes], stored: Sequence[bytes], *, in
         check_order(what, stored)
 
 
-def check_order(what: str, values: Iterable[bytes]) -> None:
-    """The values of each publisher come in the order in which it sent them."""
-    last: dict[bytes, int] = {}
-    for value in values:
-        publisher, number = number_of(value)
-        if number <= last.get(publisher, -1):
-            raise Broken(f"{what}: {value!r} after {last[publisher]}")
-        last[publisher] = number
-
-
-def check_delivered(history: History) -> None:
+def check_delivered(history: AmqpHistory) -> None:
     """All that was confirmed was given to the consumer; what was new, in order."""
     lost = history.confirmed - {value for value, _ in history.delivered}
     if lost:

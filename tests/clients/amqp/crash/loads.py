@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 import time
 from collections.abc import Callable
 from random import Random
@@ -13,8 +12,10 @@ import pika
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import AMQPError, NackError
 
-from tests.clients.amqp.crash.history import Broken, History
+from tests.clients.amqp.crash.history import AmqpHistory
 from tests.clients.amqp.serving import PATIENCE_S, Broker
+from tests.support.crashing.load import Load
+from tests.support.crashing.promises import Broken
 
 WORK, DOOMED, DEAD, LATER = "work", "doomed", "dead", "later"
 DELAYS = "delays"
@@ -38,52 +39,34 @@ def declare(broker: Broker) -> None:
         channel.queue_bind(LATER, DELAYS, LATER)
 
 
-class Load(threading.Thread):
-    """Works until it is told to stop; counts what it was answered."""
+class ChannelLoad(Load):
+    """A client of pika. It connects again after every kill."""
 
-    def __init__(self, broker: Broker, history: History, name: str) -> None:
-        super().__init__(name=name, daemon=True)
+    def __init__(self, broker: Broker, history: AmqpHistory, name: str) -> None:
+        super().__init__(name)
         self.history = history
-        self.progress = 0
-        self.failure: BaseException | None = None
         self._broker = broker
-        self._is_stopping = threading.Event()
 
-    def run(self) -> None:
-        try:
-            while not self._is_stopping.is_set():
-                try:
-                    with self._broker.channel(heartbeat=0, socket_timeout=PATIENCE_S) as channel:
-                        self.work(channel)
-                except AWAY:
-                    time.sleep(PAUSE_S)
-        except BaseException as error:  # noqa: BLE001 - told to whoever waits for this load
-            self.failure = error
+    def work(self) -> None:
+        while self.is_wanted:
+            try:
+                with self._broker.channel(heartbeat=0, socket_timeout=PATIENCE_S) as channel:
+                    self.use(channel)
+            except AWAY:
+                time.sleep(PAUSE_S)
 
-    def work(self, channel: BlockingChannel) -> None:
+    def use(self, channel: BlockingChannel) -> None:
         """As long as the connection lives."""
         raise NotImplementedError
 
-    @property
-    def is_wanted(self) -> bool:
-        return not self._is_stopping.is_set()
 
-    def finish(self) -> None:
-        self._is_stopping.set()
-        self.join(PATIENCE_S)
-        if self.failure is not None:
-            raise Broken(f"{self.name}: {self.failure!r}") from self.failure
-        if self.is_alive():
-            raise Broken(f"{self.name} does not end")
-
-
-class PublishLoad(Load):
+class PublishLoad(ChannelLoad):
     """One message after the other, each confirmed or never spoken of again."""
 
     def __init__(
         self,
         broker: Broker,
-        history: History,
+        history: AmqpHistory,
         number: int,
         promised: set[bytes],
         exchange: str,
@@ -98,7 +81,7 @@ class PublishLoad(Load):
         self._key = key
         self._headers = headers
 
-    def work(self, channel: BlockingChannel) -> None:
+    def use(self, channel: BlockingChannel) -> None:
         channel.confirm_delivery()
         while self.is_wanted:
             value = b"%d-%d" % (self._publisher, next(self._numbers))
@@ -111,14 +94,14 @@ class PublishLoad(Load):
             self.progress += 1
 
 
-class SettleLoad(Load):
+class SettleLoad(ChannelLoad):
     """Takes work in batches; acknowledges each batch by a transaction, or by closing the channel after it."""
 
-    def __init__(self, broker: Broker, history: History, seed: int) -> None:
+    def __init__(self, broker: Broker, history: AmqpHistory, seed: int) -> None:
         super().__init__(broker, history, "settling consumer")
         self._random = Random(seed)
 
-    def work(self, channel: BlockingChannel) -> None:
+    def use(self, channel: BlockingChannel) -> None:
         while self.is_wanted:
             if self._random.random() < 0.5:
                 self._settle_in_transaction(channel)
@@ -167,13 +150,13 @@ class SettleLoad(Load):
         self.progress += len(values)
 
 
-class RejectLoad(Load):
+class RejectLoad(ChannelLoad):
     """Rejects all that it is given: each becomes a dead letter."""
 
-    def __init__(self, broker: Broker, history: History) -> None:
+    def __init__(self, broker: Broker, history: AmqpHistory) -> None:
         super().__init__(broker, history, "rejecting consumer")
 
-    def work(self, channel: BlockingChannel) -> None:
+    def use(self, channel: BlockingChannel) -> None:
         channel.basic_qos(prefetch_count=50)
         for method, _, _ in channel.consume(DOOMED, inactivity_timeout=0.1):
             if method is not None:
@@ -183,13 +166,13 @@ class RejectLoad(Load):
                 break
 
 
-class ArrivalLoad(Load):
+class ArrivalLoad(ChannelLoad):
     """Notes the delayed messages that come."""
 
-    def __init__(self, broker: Broker, history: History) -> None:
+    def __init__(self, broker: Broker, history: AmqpHistory) -> None:
         super().__init__(broker, history, "consumer of delayed messages")
 
-    def work(self, channel: BlockingChannel) -> None:
+    def use(self, channel: BlockingChannel) -> None:
         channel.basic_qos(prefetch_count=50)
         for method, _, value in channel.consume(LATER, inactivity_timeout=0.1):
             if method is not None:

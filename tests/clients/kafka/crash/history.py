@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tests.support.crashing.promises import Broken, check_order
+
 Place = tuple[int, int]
 """Partition and offset."""
 Found = Mapping[int, Sequence[tuple[int, bytes]]]
@@ -15,12 +17,8 @@ TRANSACTION_PARTITIONS = 3
 """Every transaction writes its name once to each of them."""
 
 
-class Broken(AssertionError):
-    """The broker did not keep what it had said."""
-
-
 @dataclass
-class History:
+class KafkaHistory:
     """What clients were told since the data directory was empty. Each field has one writing thread, or only grows."""
 
     acknowledged: dict[bytes, Place] = field(default_factory=dict)
@@ -43,19 +41,14 @@ class History:
     """Those that were given once more after that."""
 
 
-def check_values(history: History, found: Found) -> None:
+def check_values(history: KafkaHistory, found: Found) -> None:
     """All that was acknowledged is where it was said to be, once, in the order of its producer; and the group saw it."""
     flat = {(partition, offset): value for partition, entries in found.items() for offset, value in entries}
     for value, place in history.acknowledged.items():
         if flat.get(place) != value:
             raise Broken(f"{value!r} was acknowledged at {place}; there is {flat.get(place)!r}")
     for partition, entries in found.items():
-        last: dict[bytes, int] = {}
-        for offset, value in entries:
-            producer, _, number = value.partition(b"-")
-            if int(number) <= last.get(producer, -1):
-                raise Broken(f"{value!r} at {offset} of partition {partition} follows number {last[producer]}")
-            last[producer] = int(number)
+        check_order(f"partition {partition}", [value for _, value in entries])
     twice = [value for value, count in Counter(flat.values()).items() if count > 1]
     if twice:
         raise Broken(f"stored twice in spite of idempotence: {twice[:5]}")
@@ -65,7 +58,7 @@ def check_values(history: History, found: Found) -> None:
         raise Broken(f"acknowledged, and given again: {sorted(history.share_repeated)[:5]}")
 
 
-def check_transactions(history: History, found: Found) -> None:
+def check_transactions(history: KafkaHistory, found: Found) -> None:
     """Of what is read as committed, every transaction is whole, was not aborted, and none that was answered is missing."""
     copies = Counter((value, partition) for partition, entries in found.items() for _, value in entries)
     widths = Counter(value for value, _ in copies)

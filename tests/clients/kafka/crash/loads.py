@@ -8,7 +8,9 @@ from random import Random
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, ShareConsumer, TopicPartition
 
-from tests.clients.kafka.crash.history import TRANSACTION_PARTITIONS, Broken, History
+from tests.clients.kafka.crash.history import TRANSACTION_PARTITIONS, KafkaHistory
+from tests.support.crashing.load import Load
+from tests.support.crashing.promises import Broken
 from tests.support.serving.kafka import PATIENCE_S, QUICK_RETURN
 
 VALUES = "values"
@@ -31,53 +33,28 @@ REBALANCE_CODES = {
 }
 
 
-class Load(threading.Thread):
-    """One client, in its own thread. What goes wrong in it is raised by `finish`."""
+class ClientLoad(Load):
+    """A client of librdkafka."""
 
-    def __init__(self, address: str, history: History, name: str) -> None:
-        super().__init__(name=name, daemon=True)
-        self.progress = 0
-        """Answers that count; only grows."""
-        self.failure: BaseException | None = None
+    def __init__(self, address: str, history: KafkaHistory, name: str) -> None:
+        super().__init__(name)
         self._address = address
         self._history = history
-        self._stop_asked = threading.Event()
-
-    def run(self) -> None:
-        try:
-            self._work()
-        except BaseException as error:  # noqa: BLE001 - of another thread: raised where this one is awaited
-            self.failure = error
-
-    def _work(self) -> None:
-        raise NotImplementedError
-
-    def stop(self) -> None:
-        self._stop_asked.set()
-
-    def finish(self) -> None:
-        """Ask it to stop, and wait."""
-        self.stop()
-        self.join(2 * PATIENCE_S)
-        if self.failure is not None:
-            raise Broken(f"{self.name}: {self.failure!r}") from self.failure
-        if self.is_alive():
-            raise Broken(f"{self.name} does not come to an end")
 
 
-class IdempotentLoad(Load):
+class IdempotentLoad(ClientLoad):
     """A producer that never stops, and repeats what it got no answer for, as librdkafka does by itself."""
 
-    def __init__(self, address: str, history: History, number: int) -> None:
+    def __init__(self, address: str, history: KafkaHistory, number: int) -> None:
         super().__init__(address, history, f"idempotent producer {number}")
         self._number = number
         self._refused: list[KafkaError] = []
 
-    def _work(self) -> None:
+    def work(self) -> None:
         settings = {"enable.idempotence": True, "linger.ms": 1, "message.timeout.ms": 120_000}
         producer = Producer({"bootstrap.servers": self._address, **settings, **QUICK_RETRY, **QUICK_RETURN})
         sent = 0
-        while not self._stop_asked.is_set() and not self._refused:
+        while self.is_wanted and not self._refused:
             for _ in range(BURST):
                 value = b"%d-%d" % (self._number, sent)
                 producer.produce(VALUES, value, partition=sent % VALUE_PARTITIONS, on_delivery=self._note)
@@ -98,21 +75,21 @@ class IdempotentLoad(Load):
         self.progress += 1
 
 
-class TransactionalLoad(Load):
+class TransactionalLoad(ClientLoad):
     """One transaction after the other over several partitions, each with the offset of a group; some are aborted."""
 
-    def __init__(self, address: str, history: History, number: int, seed: int) -> None:
+    def __init__(self, address: str, history: KafkaHistory, number: int, seed: int) -> None:
         super().__init__(address, history, f"transactional producer {number}")
         self.group = f"source-{number}"
         self._number = number
         self._random = Random(seed)
 
-    def _work(self) -> None:
+    def work(self) -> None:
         member = Consumer({"bootstrap.servers": self._address, "group.id": self.group, **QUICK_RETURN})
         group = member.consumer_group_metadata()
         producer = self._begin()
         for number in itertools.count():
-            if self._stop_asked.is_set():
+            if not self.is_wanted:
                 break
             name = b"%d-%d" % (self._number, number)
             to_commit = self._random.random() >= ABORT_SHARE
@@ -143,15 +120,15 @@ class TransactionalLoad(Load):
         return producer
 
 
-class GroupLoad(Load):
+class GroupLoad(ClientLoad):
     """A member of a group: commits behind what it was given, and takes an offset for committed when it is told so."""
 
-    def __init__(self, address: str, history: History, number: int, lock: threading.Lock) -> None:
+    def __init__(self, address: str, history: KafkaHistory, number: int, lock: threading.Lock) -> None:
         super().__init__(address, history, f"member {number}")
         self._lock = lock
         """Of the history's group fields: several members write them."""
 
-    def _work(self) -> None:
+    def work(self) -> None:
         settings = {
             "group.id": GROUP,
             "enable.auto.commit": False,
@@ -166,7 +143,7 @@ class GroupLoad(Load):
         consumer = Consumer({"bootstrap.servers": self._address, **settings, **QUICK_RETURN})
         consumer.subscribe([VALUES, TRANSACTIONS])
         try:
-            while not self._stop_asked.is_set():
+            while self.is_wanted:
                 messages = [message for message in consumer.consume(500, 0.05) if message.error() is None]
                 if messages:
                     self._take(messages)
@@ -196,17 +173,17 @@ class GroupLoad(Load):
                     self._history.group_offsets[place.partition] = max(furthest, place.offset)
 
 
-class ShareLoad(Load):
+class ShareLoad(ClientLoad):
     """The one member of a share group: acknowledges what it was given, and notes what it is given in spite of that."""
 
-    def __init__(self, address: str, history: History) -> None:
+    def __init__(self, address: str, history: KafkaHistory) -> None:
         super().__init__(address, history, "share member")
 
-    def _work(self) -> None:
+    def work(self) -> None:
         consumer = ShareConsumer({"bootstrap.servers": self._address, "group.id": SHARE_GROUP, **QUICK_RETURN})
         consumer.subscribe([VALUES])
         try:
-            while not self._stop_asked.is_set():
+            while self.is_wanted:
                 given: dict[int, set[bytes]] = {}
                 for message in consumer.poll(0.1):
                     if message.error() is None:

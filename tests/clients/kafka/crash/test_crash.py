@@ -1,21 +1,20 @@
 """Ten kills; `python -m tests.clients.kafka.crash --cycles 200` for more. And proof that what must not happen is noticed."""
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.clients.kafka.crash.cycle import CrashTest
 from tests.clients.kafka.crash.history import (
-    Broken,
-    History,
+    KafkaHistory,
     check_offsets,
     check_transaction_offsets,
     check_transactions,
     check_values,
 )
-from tests.support.serving.kafka import Broker
+from tests.clients.kafka.crash.victim import kafka_at_work
+from tests.support.crashing.driver import CrashTest, forgetting
+from tests.support.crashing.promises import Broken
 
 CYCLES = 10
 Entries = dict[int, list[tuple[int, bytes]]]
@@ -24,34 +23,24 @@ Entries = dict[int, list[tuple[int, bytes]]]
 @pytest.mark.conformance
 @pytest.mark.slow
 def test_ten_kills_under_load_lose_double_and_tear_nothing(tmp_path: Path) -> None:
-    test = CrashTest(tmp_path, seed=1)
+    test = CrashTest(kafka_at_work, tmp_path, seed=1)
     test.run(CYCLES)
-    assert test.acknowledged > CYCLES * 20
-    assert test.transactions > CYCLES * 5
-    assert test.offsets > CYCLES * 10
-    assert test.settled > CYCLES * 10
+    assert test.totals["acknowledged"] > CYCLES * 20
+    assert test.totals["transactions"] > CYCLES * 5
+    assert test.totals["offsets"] > CYCLES * 10
+    assert test.totals["settled"] > CYCLES * 10
 
 
 @pytest.mark.conformance
 @pytest.mark.slow
 def test_a_disk_that_forgets_what_it_had_synced_is_noticed(tmp_path: Path) -> None:
-    """The data directory as it was a kill before: everything in it is sound, and too old."""
-
-    def forget(cycle: int, broker: Broker) -> None:
-        data, earlier = tmp_path / "node-0", tmp_path / "earlier"
-        if cycle == 0:
-            shutil.copytree(data, earlier)
-        elif cycle == 1:
-            shutil.rmtree(data)
-            shutil.copytree(earlier, data)
-
     with pytest.raises(Broken):
-        CrashTest(tmp_path, seed=1, between=forget).run(4)
+        CrashTest(kafka_at_work, tmp_path, seed=1, between=forgetting(tmp_path)).run(4)
 
 
-def sound() -> tuple[History, Entries, Entries]:
+def sound() -> tuple[KafkaHistory, Entries, Entries]:
     """A history, and what is found after it: values in two partitions, transactions in three."""
-    history = History(
+    history = KafkaHistory(
         acknowledged={b"0-0": (0, 0), b"0-1": (1, 0), b"0-2": (0, 1)},
         commits={b"0-0": True, b"0-2": False},
         aborts={b"0-1"},
