@@ -7,7 +7,7 @@
 #   make pipeline-crash   kill the processes of a deployed pipeline           (PIPELINE_CYCLES=10)
 #   make test-java        Kafka's own Java tools, MirrorMaker 2 and Spark's connector, where Maven Central can be reached
 #   make test-declarative a project of Spark's Declarative Pipelines over topics, run twice
-#   make test-cluster     a Spark cluster on this machine, whose workers do not have mainstem
+#   make test-spark-cluster  a Spark cluster on this machine, whose workers do not have mainstem
 #   make test-connect     `mainstem sql` on a Spark Connect server
 #   make test-tables      topics kept as tables by `serve --pipelines`, killed with everything
 #   make demo             orders in, totals by Spark, in about a minute
@@ -38,7 +38,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 
 COMPILE := $(BIN)/python compile_core.py
 
-.PHONY: serve test test-java test-cluster test-declarative test-connect demo lint bench bench-pairs bench-spark simulate crash spark-crash pipeline-crash setup compile clean
+.PHONY: serve test test-java test-spark-cluster test-connect test-tables test-declarative demo lint \
+  bench bench-pairs bench-spark simulate crash spark-crash pipeline-crash setup compile clean
 .DEFAULT_GOAL := test
 
 serve: $(SERVE)
@@ -53,7 +54,7 @@ test-java: compile
 	$(BIN)/python -m pytest tests/java/kafka_tools.py tests/java/share_tools.py tests/java/mirror_maker.py tests/java/streams_tools.py tests/java/spark_connector.py $(ARGS)
 
 # Not part of `test`, for its minutes.
-test-cluster: compile
+test-spark-cluster: compile
 	$(BIN)/python -m pytest tests/spark/cluster/on_a_cluster.py tests/spark/cluster/pipeline_on_a_cluster.py $(ARGS)
 
 test-connect: compile

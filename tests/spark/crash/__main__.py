@@ -3,67 +3,61 @@
 python -m tests.spark.crash --cycles 50 [--seed N]
 """
 
-import argparse
 import random
 import sys
 import tempfile
-import time
 from pathlib import Path
 
-from tests.spark.crash.killing import POINTS
-from tests.spark.crash.run import CrashRun
+from tests.spark.crash.run import SinkCrashRun
+from tests.support.crashing.spark.killing import POINTS
+from tests.support.crashing.spark.run import command_line, kill_until
 
 BATCHES_PER_CYCLE = 2
-"""A query that is killed too soon comes nowhere: every cycle goes on until there are so many more batches."""
+"""A query that is killed too soon gets nowhere: every cycle goes on until there are this many more batches."""
 MOMENT_S_MAX = 4.0
+POINTS_SHARE = 0.6
+"""Share of cycles in which the driver is killed at a named point; in the others at any moment."""
+
+
+class Cycles:
+    """One life of the driver after the other."""
+
+    def __init__(self, run: SinkCrashRun, chance: random.Random) -> None:
+        self._run = run
+        self._chance = chance
+        self._last_batch = 0
+
+    def live_once(self) -> list[str]:
+        """The broker is killed a few times at named points, then the driver, at one or anywhere."""
+        run, chance = self._run, self._chance
+        planned: dict[str, str] = {}
+        for _ in range(chance.randrange(4)):
+            self._last_batch += 1
+            planned[f"{chance.choice(POINTS)}/{self._last_batch}"] = "broker"
+        self._last_batch += 1
+        by_point = chance.random() < POINTS_SHARE
+        if by_point:
+            planned[f"{chance.choice(POINTS)}/{self._last_batch}"] = "driver"
+        run.plan(planned)
+        if by_point:
+            run.live(self._last_batch + BATCHES_PER_CYCLE)
+        else:
+            run.live_until(self._last_batch, chance.uniform(0, MOMENT_S_MAX))
+        self._last_batch = max(self._last_batch, run.published_batch()) + BATCHES_PER_CYCLE
+        return run.faults(0)
+
+    def finish(self) -> list[str]:
+        self._run.finish(self._last_batch)
+        return self._run.faults(self._last_batch)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="tests.spark.crash")
-    parser.add_argument("--cycles", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
-    given = parser.parse_args()
-    chance = random.Random(given.seed)
+    given = command_line("tests.spark.crash", 50).parse_args()
     print(f"seed {given.seed}, {given.cycles} kills", flush=True)
-    with tempfile.TemporaryDirectory(prefix="mainstem-spark-crash-") as name, CrashRun(Path(name)) as run:
-        return cycles(run, given.cycles, chance)
-
-
-def cycles(run: CrashRun, count: int, chance: random.Random) -> int:
-    started = time.monotonic()
-    last_batch, kills = 0, 0
-    while kills < count:
-        # One life of the driver: the broker is killed a few times at named points, then the driver, at one or anywhere.
-        planned: dict[str, str] = {}
-        for _ in range(chance.randrange(4)):
-            last_batch += 1
-            planned[f"{chance.choice(POINTS)}/{last_batch}"] = "broker"
-        last_batch += 1
-        by_point = chance.random() < 0.6
-        if by_point:
-            planned[f"{chance.choice(POINTS)}/{last_batch}"] = "driver"
-        run.plan(planned)
-        before = run.driver_kills, run.broker_kills
-        if by_point:
-            run.live(last_batch + BATCHES_PER_CYCLE)
-        else:
-            run.live_until(last_batch, chance.uniform(0, MOMENT_S_MAX))
-        last_batch = max(last_batch, run.published_batch()) + BATCHES_PER_CYCLE
-        kills += run.driver_kills - before[0] + run.broker_kills - before[1]
-        faults = run.faults(0)
-        print(
-            f"{kills} kills: {run.driver_kills} of the driver, {run.broker_kills} of the broker; "
-            f"batch {run.published_batch()}, {time.monotonic() - started:.0f} s",
-            flush=True,
-        )
-        if faults:
-            print("\n".join(faults[:20]), file=sys.stderr)
-            return 1
-    run.plan({})
-    run.finish(last_batch)
-    faults = run.faults(last_batch)
-    print("\n".join(faults[:20]) or f"every row came out once, in {run.published_batch() + 1} batches", flush=True)
-    return bool(faults)
+    with tempfile.TemporaryDirectory(prefix="mainstem-spark-crash-") as name, SinkCrashRun(Path(name)) as run:
+        cycles = Cycles(run, random.Random(given.seed))
+        progress = lambda: f"batch {run.published_batch()}"  # noqa: E731
+        return kill_until(run, given.cycles, cycles.live_once, cycles.finish, progress)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The query: numbers, so many in each batch, to a topic, every third of them a little later.
+"""The query: numbers, ROWS_PER_BATCH in each batch, to a topic, every third of them a little later.
 
 Run as a process of its own, which is killed.
 
@@ -10,12 +10,10 @@ from pathlib import Path
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from tests.spark.crash.killing import KillingSource
-from tests.spark.crash.session import killable_session
+from tests.support.crashing.spark.killing import KillingSource
+from tests.support.crashing.spark.session import TIMEOUT, TOPIC, killable_session
 
 ROWS_PER_BATCH = 60
-TOPIC = "out"
-TIMEOUT = "60"
 DELIVER_AT = "IF(value % 3 = 0, timestampadd(MILLISECOND, value * 37 % 3000, current_timestamp()), NULL)"
 
 

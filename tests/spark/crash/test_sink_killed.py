@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.crash.killing import POINTS
-from tests.spark.crash.run import CrashRun
+from tests.spark.crash.run import SinkCrashRun
+from tests.support.crashing.spark.killing import POINTS
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -16,7 +16,7 @@ def at_every_point(target: str) -> dict[str, str]:
 
 
 def test_a_driver_that_is_killed_anywhere_writes_each_row_once(tmp_path: Path) -> None:
-    with CrashRun(tmp_path) as run:
+    with SinkCrashRun(tmp_path) as run:
         run.plan(at_every_point("driver"))
         run.finish(5)
         assert run.driver_kills == len(POINTS)
@@ -24,7 +24,7 @@ def test_a_driver_that_is_killed_anywhere_writes_each_row_once(tmp_path: Path) -
 
 
 def test_a_broker_that_is_killed_anywhere_has_each_row_once(tmp_path: Path) -> None:
-    with CrashRun(tmp_path) as run:
+    with SinkCrashRun(tmp_path) as run:
         run.plan(at_every_point("broker"))
         run.finish(5)
         assert (run.broker_kills, run.driver_kills) == (len(POINTS), 0)

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.crash.run import CrashRun
+from tests.spark.crash.run import SinkCrashRun
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
 def test_without_the_fence_rows_come_out_twice(tmp_path: Path) -> None:
-    with CrashRun(tmp_path, module="tests.spark.crash.unfenced") as run:
+    with SinkCrashRun(tmp_path, module="tests.spark.crash.unfenced") as run:
         run.plan({"after/1": "driver"})
         run.finish(2)
         assert run.driver_kills == 1

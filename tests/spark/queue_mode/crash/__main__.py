@@ -3,17 +3,16 @@
 python -m tests.spark.queue_mode.crash --cycles 20 [--seed N] [--source queue|topic]
 """
 
-import argparse
 import random
 import sys
 import tempfile
-import time
 from pathlib import Path
 
-from tests.spark.crash.killing import POINTS, TARGETS
 from tests.spark.queue_mode.crash.job import ROWS_PER_BATCH, SOURCES
 from tests.spark.queue_mode.crash.killing import SOURCE_POINTS
 from tests.spark.queue_mode.crash.run import QueueCrashRun
+from tests.support.crashing.spark.killing import POINTS, TARGETS
+from tests.support.crashing.spark.run import command_line, kill_until
 
 BATCHES_PER_CYCLE = 3
 POINTS_SHARE = 0.5
@@ -22,9 +21,7 @@ MOMENT_S_MAX = 3.0
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="tests.spark.queue_mode.crash")
-    parser.add_argument("--cycles", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser = command_line("tests.spark.queue_mode.crash", 20)
     parser.add_argument("--source", choices=sorted(SOURCES))
     given = parser.parse_args()
     chance = random.Random(given.seed)
@@ -32,14 +29,13 @@ def main() -> int:
         print(f"{source}: seed {given.seed}, {given.cycles} kills", flush=True)
         prefix = "mainstem-queue-crash-"
         with tempfile.TemporaryDirectory(prefix=prefix) as name, QueueCrashRun(Path(name), source) as run:
-            if status := cycles(run, given.cycles, chance):
+            if status := crash(run, given.cycles, chance):
                 return status
     return 0
 
 
-def cycles(run: QueueCrashRun, count: int, chance: random.Random) -> int:
-    started = time.monotonic()
-    while run.driver_kills + run.broker_kills < count:
+def crash(run: QueueCrashRun, kills: int, chance: random.Random) -> int:
+    def live_once() -> list[str]:
         run.send(BATCHES_PER_CYCLE * ROWS_PER_BATCH)
         if chance.random() < POINTS_SHARE:
             run.plan(planned(run, chance))
@@ -47,20 +43,13 @@ def cycles(run: QueueCrashRun, count: int, chance: random.Random) -> int:
         else:
             run.plan({})
             run.strike(chance.choice(TARGETS), chance.uniform(0, MOMENT_S_MAX))
-        faults = run.faults() if run.left() == 0 else []
-        print(
-            f"{run.driver_kills} kills of the driver, {run.broker_kills} of the broker; {run.sent} sent, {run.left()} left, "
-            f"{time.monotonic() - started:.0f} s",
-            flush=True,
-        )
-        if faults:
-            print("\n".join(faults[:20]), file=sys.stderr)
-            return 1
-    run.plan({})
-    run.finish()
-    faults = run.faults()
-    print("\n".join(faults[:20]) or f"each of {run.sent} was settled once, and came out once or died once", flush=True)
-    return bool(faults)
+        return run.faults() if run.left() == 0 else []
+
+    def finish() -> list[str]:
+        run.finish()
+        return run.faults()
+
+    return kill_until(run, kills, live_once, finish, lambda: f"{run.sent} sent, {run.left()} left")
 
 
 def planned(run: QueueCrashRun, chance: random.Random) -> dict[str, str]:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.crash.killing import POINTS, TARGETS
 from tests.spark.queue_mode.crash.job import ROWS_PER_BATCH, SOURCES
 from tests.spark.queue_mode.crash.killing import SOURCE_POINTS
 from tests.spark.queue_mode.crash.run import QueueCrashRun
+from tests.support.crashing.spark.killing import POINTS, TARGETS
 
 BATCHES = 12
 

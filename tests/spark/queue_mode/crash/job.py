@@ -8,9 +8,8 @@ Every seventh number is rejected, every eleventh tried once more. It reads what 
 import sys
 from pathlib import Path
 
-from tests.spark.crash.job import TIMEOUT, TOPIC
-from tests.spark.crash.session import killable_session
 from tests.spark.queue_mode.crash.killing import FORMAT, KillingQueueSource
+from tests.support.crashing.spark.session import TIMEOUT, TOPIC, killable_session
 
 ROWS_PER_BATCH = 40
 LEASE_MS = 3_000

@@ -13,7 +13,7 @@ from pathlib import Path
 from mainstem.pipelines.data_source import DefaultSource
 from mainstem.pipelines.queue_mode.stream import QueueStreamReader
 from mainstem.pipelines.sink.sink import SinkOptions
-from tests.spark.crash.killing import PLAN, KillingWriter, reach
+from tests.support.crashing.spark.killing import PLAN, KillingWriter, reach
 
 SOURCE_POINTS = ("acquired", "logged", "pinned")
 FORMAT = "mainstem-queue-killed"

@@ -8,24 +8,25 @@ from confluent_kafka import Producer
 
 from mainstem.sdk.client import Client
 from mainstem.wire.kafka import ApiKey
-from tests.spark.crash.job import TOPIC
-from tests.spark.crash.run import PATIENCE_S, STARTS_MAX, CrashRun
 from tests.spark.queue_mode.crash.job import NAME
 from tests.support.clients.committed import committed_values
 from tests.support.clients.confluent import create
+from tests.support.crashing.spark.run import PATIENCE_S, KilledQuery
+from tests.support.crashing.spark.session import TOPIC
 from tests.support.serving.queue_broker import QueueBroker
 
 DEAD = "dlq.work"
 
 
-class QueueCrashRun(CrashRun):
+class QueueCrashRun(KilledQuery):
     """One checkpoint, one queue or topic, one broker; all of them outlive their processes."""
 
-    JOB = "tests.spark.queue_mode.crash.job"
     served: QueueBroker
 
     def __init__(self, directory: Path, source: str = "queue") -> None:
-        super().__init__(directory)
+        super().__init__(directory, "tests.spark.queue_mode.crash.job", QueueBroker(directory / "data"))
+        with Client(self.served.kafka) as client:
+            client.cluster([TOPIC], create=True)
         self.source = source
         self.sent = 0
         if source == "queue":
@@ -37,9 +38,6 @@ class QueueCrashRun(CrashRun):
             self._configure(2, DEAD, {"errors.deadletterqueue.group.enable": "true"})
             letters = {"errors.deadletterqueue.topic.name": DEAD, "errors.deadletterqueue.copy.record.enable": "true"}
             self._configure(32, NAME, {**letters, "share.delivery.count.limit": "10"})
-
-    def serve(self, data_dir: Path, module: str) -> QueueBroker:
-        return QueueBroker(data_dir, module=module)
 
     def _configure(self, kind: int, name: str, wanted: dict[str, str]) -> None:
         configs = [{"name": key, "config_operation": 0, "value": value} for key, value in wanted.items()]
@@ -60,21 +58,13 @@ class QueueCrashRun(CrashRun):
             assert producer.flush(PATIENCE_S) == 0
         self.sent += count
 
-    def start_query(self):
-        return self.start(self.source)
-
-    def finish(self, last_batch: object = None) -> None:
+    def finish(self) -> None:
         """Start the query as often as it takes until nothing is left: what a killed one had acquired is free a little later."""
-        for _ in range(STARTS_MAX):
-            if self._wait(self.start_query()):
-                self.driver_kills += 1
-            elif self.left() == 0:
-                return
-        raise AssertionError(f"not finished after {STARTS_MAX} starts\n{self.log()}")
+        self.live_until_done(self.source, lambda: self.left() == 0)
 
     def strike(self, target: str, seconds: float) -> None:
-        """Start the query, and kill somebody so long after it has begun to acquire, whatever is done then."""
-        begun, process = self.passed("acquired"), self.start_query()
+        """Start the query, and kill the target `seconds` after the query has begun to acquire."""
+        begun, process = self.passed("acquired"), self.start(self.source)
         deadline = time.monotonic() + PATIENCE_S
         while self.passed("acquired") == begun and process.poll() is None:
             assert time.monotonic() < deadline, self.log()
@@ -85,22 +75,15 @@ class QueueCrashRun(CrashRun):
             return
         if target == "broker":
             self.served.program.process.kill()
-        if self._wait(process):
-            self.driver_kills += 1
+        self.wait(process)
 
     def left(self) -> int:
-        """Numbers that are not settled. Asked again while the broker is away."""
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                if self.source == "queue":
-                    return sum(self.served.counts(NAME))
-                return int(self.served.get(f"/v1/groups/{NAME}")["lag_messages"])
-            except OSError:
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+        """Numbers that are not settled."""
+        if self.source == "queue":
+            return int(self.ask_until(lambda: sum(self.served.counts(NAME))))
+        return int(self.ask(f"/v1/groups/{NAME}")["lag_messages"])
 
-    def faults(self, last_batch: object = None) -> list[str]:
+    def faults(self) -> list[str]:
         """What is wrong, in a few words each; nothing, if each number came out once or died once, and none is left."""
         with Client(self.served.kafka) as client:
             out = Counter(int(value) for value in committed_values(client, TOPIC))

@@ -1,9 +1,13 @@
-"""The session of a query that is killed: small, and its processes are known to whoever kills them."""
+"""The session of a query that is killed: small, and a file names its processes for those who kill them."""
 
 import os
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+
+TOPIC = "out"
+"""What a query that is killed writes to."""
+TIMEOUT = "60"
 
 
 def killable_session(directory: Path) -> SparkSession:
