@@ -14,7 +14,9 @@ NONE = "standard library"
 
 def written() -> dict[str, set[str]]:
     """The last column of the code map, by the name in the first."""
-    rows = re.findall(r"^\| `([a-z_]+)(?:/|/NAME/|\.py)` \|.*\| ([^|]*) \|$", ARCHITECTURE.split("## Code map")[1], re.MULTILINE)
+    rows = re.findall(
+        r"^\| `([a-z_]+)(?:/|/NAME/|\.py)` \|.*\| ([^|]*) \|$", ARCHITECTURE.split("## Code map")[1], re.MULTILINE
+    )
     return {name: set() if imports == NONE else set(imports.split(", ")) for name, imports in rows}
 
 
