@@ -16,6 +16,7 @@ TEST_FOLDER_MODULES_MAX = 20
 # Exceptions. Each number is what there is today, and may only become smaller.
 LARGER_FOLDERS = {"tests/unit/storage/local": 31}
 TEST_MODULES_IMPORTED = {"tests/unit/broker/queues": 2, "tests/simulation": 1}
+PACKAGES = {"tests/simulation"}
 FOREIGN_HELPERS = {
     ("tests/unit/storage", "tests/simulation"): 11,
     ("tests/unit/storage", "tests/contract/storage"): 1,
@@ -83,6 +84,12 @@ def test_test_folders_hold_one_subject() -> None:
         if count > LARGER_FOLDERS.get(folder, TEST_FOLDER_MODULES_MAX)
     }
     assert large == {}, f"more than {TEST_FOLDER_MODULES_MAX} modules"
+
+
+def test_test_folders_are_no_packages() -> None:
+    """pytest names a test by the packages it is in, and runs only the first of two tests that it names alike."""
+    found = {str(path.parent.relative_to(ROOT)) for path in (ROOT / "tests").rglob("__init__.py")}
+    assert found <= PACKAGES
 
 
 def test_no_test_imports_a_test() -> None:

@@ -1,1 +1,0 @@
-"""Kills a real broker under load from AMQP clients, again and again."""

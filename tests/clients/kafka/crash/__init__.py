@@ -1,1 +1,0 @@
-"""A real broker under load from real Kafka clients, killed again and again on the same data and port."""

@@ -1,1 +1,0 @@
-"""Queue mode under kills."""
