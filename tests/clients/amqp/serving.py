@@ -7,6 +7,7 @@ from typing import Any
 
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import ChannelClosedByBroker
 
 from tests.support.serving.lasting_broker import LastingBroker, closing
 from tests.support.serving.ports import lasting_address
@@ -53,6 +54,14 @@ class Broker(LastingBroker):
         finally:
             if connection.is_open:
                 connection.close()
+
+    def has_queue(self, name: str) -> bool:
+        with self.channel() as channel:
+            try:
+                channel.queue_declare(name, passive=True)
+            except ChannelClosedByBroker:
+                return False
+            return True
 
 
 def serving(data_dir: Path, *options: str) -> contextlib.AbstractContextManager[Broker]:

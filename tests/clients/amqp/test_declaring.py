@@ -196,15 +196,7 @@ def test_an_auto_delete_queue_goes_with_its_last_consumer(broker: Broker, name: 
         tag = channel.basic_consume(name, lambda *_: None)
         channel.basic_cancel(tag)
 
-        def is_gone() -> bool:
-            with broker.channel() as other:
-                try:
-                    other.queue_declare(name, passive=True)
-                except ChannelClosedByBroker:
-                    return True
-                return False
-
-        until(channel, is_gone)
+        until(channel, lambda: not broker.has_queue(name))
 
 
 def test_a_queue_is_deleted_only_if_told_so(broker: Broker, name: str) -> None:

@@ -203,12 +203,7 @@ def test_a_queue_may_limit_the_life_of_its_messages_and_its_own(broker: Broker, 
 
         def is_gone() -> bool:
             time.sleep(0.4)  # Asking for a queue is using it.
-            with broker.channel() as other:
-                try:
-                    other.queue_declare(name, passive=True)
-                except ChannelClosedByBroker:
-                    return True
-                return False
+            return not broker.has_queue(name)
 
         until(channel, is_gone)
 

@@ -1,26 +1,16 @@
 """A deployed pipeline goes on by itself, whatever is killed: nothing is lost, nothing doubled."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mainstem.sdk.http_api import ApiRefused, ask
-from tests.spark.deployment import MARK, definition, facts, ids, kill, wait, wait_gone, wait_state
+from tests.spark.deployment import definition, facts, ids, kill, wait, wait_gone, wait_state
 from tests.support.clients.json_topics import send_json
 from tests.support.serving.program import get
 from tests.support.serving.served import Served
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
-
-
-@pytest.fixture
-def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    mark = str(tmp_path)
-    monkeypatch.setenv(MARK, mark)
-    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    yield mark
-    kill(mark, "worker", "driver", "java")
 
 
 def test_all_processes_killed_and_started_again(tmp_path: Path, mark: str) -> None:

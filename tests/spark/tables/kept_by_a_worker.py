@@ -6,29 +6,18 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-import pytest
 
 from mainstem.pipelines.tables.store import TableStore
 from mainstem.sdk.http_api import ask
-from tests.spark.deployment import MARK, kill, processes, wait, wait_gone
+from tests.spark.deployment import kill, processes, wait, wait_gone
 from tests.support.clients.json_topics import send_json
 from tests.support.serving.served import Served
 
 BUILT_IN = "mainstem.tables"
-
-
-@pytest.fixture
-def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    mark = str(tmp_path)
-    monkeypatch.setenv(MARK, mark)
-    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    yield mark
-    kill(mark, "worker", "driver", "java")
 
 
 def table(served: Served) -> dict[str, Any]:
