@@ -6,7 +6,6 @@ come out. In the end every id has come out once.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -18,6 +17,7 @@ from pathlib import Path
 from mainstem.sdk.http_api import ask
 from tests.spark.deployment import MARK, definition, facts, ids, kill, wait, wait_gone
 from tests.support.clients.json_topics import send_json
+from tests.support.crashing.spark.run import command_line
 from tests.support.serving.queue_broker import QueueBroker
 from tests.support.serving.served import Served
 
@@ -32,9 +32,7 @@ SOURCES = ("topic", "queue")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--cycles", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser = command_line("tests.spark.pipelines.crash", 10)
     parser.add_argument("--source", choices=SOURCES)
     options = parser.parse_args()
     os.environ.pop("PYSPARK_PYTHON", None)
