@@ -10,6 +10,8 @@ ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 EVERYWHERE = {"compiled", "kept_memory"}
 """Modules that everybody may import; the table leaves them out."""
 NONE = "standard library"
+NO_PYTHON = "no Python"
+"""Of a folder that holds other sources, and so imports nothing."""
 
 
 def written() -> dict[str, set[str]]:
@@ -17,7 +19,9 @@ def written() -> dict[str, set[str]]:
     rows = re.findall(
         r"^\| `([a-z_]+)(?:/|/NAME/|\.py)` \|.*\| ([^|]*) \|$", ARCHITECTURE.split("## Code map")[1], re.MULTILINE
     )
-    return {name: set() if imports == NONE else set(imports.split(", ")) for name, imports in rows}
+    return {
+        name: set() if imports == NONE else set(imports.split(", ")) for name, imports in rows if imports != NO_PYTHON
+    }
 
 
 def real() -> dict[str, set[str]]:
