@@ -106,9 +106,10 @@ def columns(entries) -> list[list[int]]:
     st.lists(st.tuples(st.integers(0, 59), st.integers(-1, 9)), max_size=40),
     st.integers(0, 400),
     st.integers(1, 4_000),
+    st.integers(0, 4_000),
     st.randoms(use_true_random=False),
 )
-def test_what_a_log_has_is_cut_into_the_same_parts(batches, refs, start, block_bytes, chance):
+def test_what_a_log_has_is_cut_into_the_same_parts(batches, refs, start, block_bytes, shared_min, chance):
     file = columns_of(batches)
     sources = array("I", [source % len(batches) for source, _ in refs])
     base = 0
@@ -127,7 +128,7 @@ def test_what_a_log_has_is_cut_into_the_same_parts(batches, refs, start, block_b
         )
         counted = array("I", takers)
         ENTRIES[way].add_takers(entries, start, counted)
-        parts = ENTRIES[way].cut(entries, start, counted, block_bytes)
+        parts = ENTRIES[way].cut(entries, start, counted, block_bytes, shared_min)
         series = Series()
         packer = PACKERS[way].BatchPacker(series, block_bytes)
         packer.begin_log()

@@ -1,4 +1,4 @@
-"""Ten kills; `python -m tests.clients.amqp.crash --cycles 200` for more. And proof that what must not happen is noticed."""
+"""Five kills; `python -m tests.clients.amqp.crash --cycles 200` for more. And proof that what must not happen is noticed."""
 
 from pathlib import Path
 
@@ -9,12 +9,14 @@ from tests.clients.amqp.crash.victim import amqp_at_work
 from tests.support.crashing.driver import CrashTest, forgetting
 from tests.support.crashing.promises import Broken
 
-CYCLES = 10
+CYCLES = 5
 
 
+# pika leaves sockets of its own to the garbage collector where a connection fails while it is being made.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.conformance
 @pytest.mark.slow
-def test_ten_kills_under_load_break_no_promise(tmp_path: Path) -> None:
+def test_kills_under_load_break_no_promise(tmp_path: Path) -> None:
     test = CrashTest(amqp_at_work, tmp_path, seed=1)
     test.run(CYCLES)
     assert test.totals["confirmed"] > CYCLES * 20
@@ -23,6 +25,7 @@ def test_ten_kills_under_load_break_no_promise(tmp_path: Path) -> None:
     assert test.totals["dead"] > CYCLES * 10
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.conformance
 @pytest.mark.slow
 def test_a_disk_that_forgets_what_it_had_synced_is_noticed(tmp_path: Path) -> None:
