@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -71,6 +72,27 @@ async def test_a_redrive_goes_on_after_a_restart_where_it_was(engine: MemoryEngi
     kept = redrive_of(third, redrive.number)
     assert (kept.state, kept.moved) == ("done", 15)
     assert kept.task is None
+
+
+@with_engine
+async def test_done_is_said_when_it_is_durable_and_all_that_was_passed_over_is_back(engine: MemoryEngine) -> None:
+    broker = await opened(engine)
+    dead, _ = await two_queues(broker, 10)
+    asked, may_go_on = asyncio.Event(), asyncio.Event()
+
+    class LateEngine:
+        async def alter(self, changes: Any, state: Any) -> None:
+            asked.set()
+            await may_go_on.wait()
+            await engine.alter(changes, state)
+
+    redrive = await broker.redrives.start(dead, RedriveWish(to_queue="work", rate=1_000, where="kind = 'odd'"))
+    assert redrive is not None
+    broker.redrives._engine = LateEngine()  # type: ignore[assignment]
+    await asked.wait()
+    assert (redrive.state, redrive.moved, dead.ready_count) == ("running", 5, 5)
+    may_go_on.set()
+    await until(lambda: redrive.state == "done")
 
 
 @with_engine

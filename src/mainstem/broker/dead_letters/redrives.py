@@ -57,9 +57,10 @@ class Redrive:
         """Passed over: not wanted, without a target, or sent back too often."""
         self.task: asyncio.Task[None] | None = None
 
-    def put(self) -> Mutation:
-        """As it is stored."""
-        entry = RedriveEntry(self.namespace, self.queue_name, self.wish, self.state, self.moved, self.left, self.error)
+    def put(self, state: RedriveState | None = None) -> Mutation:
+        """As it is stored, or as it is to be stored in another state."""
+        state = state or self.state
+        entry = RedriveEntry(self.namespace, self.queue_name, self.wish, state, self.moved, self.left, self.error)
         return put_redrive(self.number, entry)
 
 
@@ -136,8 +137,10 @@ class Redrives:
         held: list[Message] = []
         try:
             await self._move_all(redrive, held)
+            self._give_back(held)
+            # Shown when it is durable, and when what was passed over is in its queue again.
+            await self._engine.alter((), [redrive.put("done")])
             redrive.state = "done"
-            await self._engine.alter((), [redrive.put()])
         except EngineClosed:
             pass  # It goes on with the next start.
         except MainstemError as error:
@@ -146,7 +149,13 @@ class Redrives:
             self._queues.outbox.mutate([redrive.put()])
         finally:
             redrive.task = None
-            self._queues.settling.requeue(held, failed=False)
+            self._give_back(held)
+
+    def _give_back(self, held: list[Message]) -> None:
+        # Cleared: once they are back, they may be given to others.
+        messages = held.copy()
+        held.clear()
+        self._queues.settling.requeue(messages, failed=False)
 
     async def _move_all(self, redrive: Redrive, held: list[Message]) -> None:
         queue = self._queues.find(redrive.namespace, redrive.queue_name)
