@@ -2,7 +2,7 @@
 
     python tests/vectors/capture/data_directory.py INTERPRETER
 
-INTERPRETER is the Python of the checkout whose version is to be kept. The clients are this environment's.
+INTERPRETER is the Python of the checkout that writes the directory. The clients are those of this environment.
 Small files of the write-ahead log have runs, state runs, key tables and an unmerged end in few kilobytes.
 """
 

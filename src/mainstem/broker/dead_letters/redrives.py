@@ -58,7 +58,7 @@ class Redrive:
         self.task: asyncio.Task[None] | None = None
 
     def put(self, state: RedriveState | None = None) -> Mutation:
-        """As it is stored, or as it is to be stored in another state."""
+        """The stored form: in its present state, or in the one given."""
         state = state or self.state
         entry = RedriveEntry(self.namespace, self.queue_name, self.wish, state, self.moved, self.left, self.error)
         return put_redrive(self.number, entry)

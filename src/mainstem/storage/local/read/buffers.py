@@ -21,7 +21,7 @@ _UNUSED = 2
 
 
 class ReadBuffers:
-    """A pool shared by the threads of the reading threads.
+    """A pool shared by the reading threads.
 
     A buffer is free again when no view of it is left, wherever that was passed on to: a view holds a reference to its buffer, and
     the interpreter counts them.

@@ -1,4 +1,4 @@
-"""Reading batches: from the cache at once, from files in the reading threads, verified before anybody sees them."""
+"""Reading batches: from the cache at once, from files by the reading threads, verified before anybody sees them."""
 
 from __future__ import annotations
 
@@ -305,7 +305,7 @@ def _first_blocks(stretch: Stretch, bytes_max: int) -> Stretch | None:
 
 
 def read_stretches(stretches: Iterable[Stretch], log: int, buffers: ReadBuffers, step_bytes: int) -> Iterator[Buffer]:
-    """The bytes of stretches, verified; few buffers for many of them. Blocks, in a thread of the reading threads."""
+    """The bytes of stretches, verified; few buffers for many of them. Blocks, in a reading thread."""
     part: list[Stretch] = []
     size = 0
     for stretch in stretches:

@@ -10,7 +10,7 @@ Report = Callable[[BaseException | None], None]
 
 
 class FileJobs:
-    """Jobs in the reading threads that nobody waits for, except whoever closes the directory."""
+    """Jobs of the reading threads. Only the engine that closes its directory waits for them."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime

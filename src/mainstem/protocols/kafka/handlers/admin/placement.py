@@ -1,4 +1,4 @@
-"""Where partitions are: all on the one node, in the one directory. Whoever wants them there is answers that they are."""
+"""Where partitions are: all on the one node, in the one directory. A client that moves them there is answered: done."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class PlacementHandlers:
         return None
 
     def elect_leaders(self, call: Call) -> Body:
-        """Every partition has its preferred leader. Who asks for all is answers of those that changed: none."""
+        """Every partition has its preferred leader. A client that asks for all gets those that changed: none."""
         if call.version >= ELECTION_ERRORS_FROM and call.body.election_type not in (PREFERRED, UNCLEAN):
             return {"error_code": ErrorCode.INVALID_REQUEST, "replica_election_results": []}
         needless = PlacementAnswer(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
