@@ -162,6 +162,10 @@ class Connection(asyncio.BufferedProtocol):
         assert session is not None
         try:
             session.closed()
+        except Exception:
+            # A bug of ours: the connections that wait for their turn behind this one must still have it.
+            self._owner.traffic.failed += 1
+            log.exception("a session failed at its end")
         finally:
             self._owner.forget(self)
 

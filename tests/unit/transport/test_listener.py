@@ -359,6 +359,27 @@ def test_many_connections_that_end_at_once_take_turns(run: Run, monkeypatch: pyt
     run(test)
 
 
+def test_a_session_that_fails_at_its_end_keeps_no_other_from_its_own(
+    run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failing_end(session: EchoSession) -> None:
+        time.sleep(TURN_SECONDS)
+        raise RuntimeError("a bug")
+
+    async def test() -> None:
+        monkeypatch.setattr(EchoSession, "closed", failing_end)
+        async with hosting() as host:
+            writers = [(await host.connect())[1] for _ in range(5)]
+            await until(lambda: host.listener.connections == 5)
+            for writer in writers:
+                writer.transport.abort()
+            await until(lambda: host.listener.connections == 0)
+            assert host.listener.traffic.failed == 5
+        assert "a session failed at its end" in caplog.text
+
+    run(test)
+
+
 def test_a_session_is_told_where_both_ends_are(run: Run) -> None:
     async def test() -> None:
         async with hosting() as host:
