@@ -14,13 +14,9 @@ PACKAGE_MODULES_MAX = 15
 TEST_FOLDER_MODULES_MAX = 20
 
 # Exceptions. Each number is what there is today, and may only become smaller.
-LARGER_FOLDERS = {"tests/unit/storage/local": 31}
 TEST_MODULES_IMPORTED = {"tests/unit/broker/queues": 2, "tests/simulation": 1}
 PACKAGES = {"tests/simulation"}
 FOREIGN_HELPERS = {
-    ("tests/unit/storage", "tests/simulation"): 11,
-    ("tests/unit/storage", "tests/contract/storage"): 1,
-    ("tests/system", "tests/unit/storage"): 1,
     ("tests/unit/simulation", "tests/simulation"): 5,  # these are the tests of the simulation itself
 }
 
@@ -78,11 +74,7 @@ def test_packages_hold_one_subject() -> None:
 
 
 def test_test_folders_hold_one_subject() -> None:
-    large = {
-        folder: count
-        for folder, count in modules_by_folder("tests").items()
-        if count > LARGER_FOLDERS.get(folder, TEST_FOLDER_MODULES_MAX)
-    }
+    large = {folder: count for folder, count in modules_by_folder("tests").items() if count > TEST_FOLDER_MODULES_MAX}
     assert large == {}, f"more than {TEST_FOLDER_MODULES_MAX} modules"
 
 

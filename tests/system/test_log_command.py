@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.serving.program import ANY_PORT, PATIENCE_S, running
-from tests.unit.storage.local.inspected_directory import LARGE, PLAIN, InspectedDirectory
+from tests.support.storage.inspected_directory import LARGE, PLAIN, InspectedDirectory
 
 pytestmark = pytest.mark.system
 

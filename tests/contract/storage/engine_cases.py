@@ -33,7 +33,7 @@ from mainstem.storage.runtime.async_runtime import AsyncRuntime
 from mainstem.storage.runtime.disk import LocalDisk
 from mainstem.storage.runtime.runtime import Done, Runtime, Timer
 from mainstem.wire.record_batch import read_header
-from tests.contract.storage.batches import NOW, pairs_of, split, values_of
+from tests.support.storage.batches import NOW, pairs_of, split, values_of
 
 COMMIT_BYTES_MAX = 4 * MIB
 """The largest commit of every engine under test."""

@@ -44,8 +44,8 @@ from mainstem.storage.contract import (
     TimeAfter,
     TrimLog,
 )
-from tests.contract.storage.batches import NOW, as_sent, keyed, marker, split
 from tests.contract.storage.engine_cases import EngineUnderTest
+from tests.support.storage.batches import NOW, as_sent, keyed, marker, split
 
 LOGS = range(1, 5)
 PRODUCERS = range(1, 3)

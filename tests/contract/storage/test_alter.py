@@ -21,7 +21,7 @@ from mainstem.storage.contract import (
     TimeAfter,
     TrimLog,
 )
-from tests.contract.storage.batches import batch, sized
+from tests.support.storage.batches import batch, sized
 
 
 async def assert_gone(engine, log):

@@ -32,7 +32,8 @@ from mainstem.storage.contract import (
     TrimLog,
 )
 from mainstem.wire.record_batch import LEADER_EPOCH_AT, read_header
-from tests.contract.storage.batches import (
+from tests.contract.storage.engine_cases import COMMIT_BYTES_MAX
+from tests.support.storage.batches import (
     as_sent,
     bases_of,
     batch,
@@ -41,7 +42,6 @@ from tests.contract.storage.batches import (
     sized,
     values_of,
 )
-from tests.contract.storage.engine_cases import COMMIT_BYTES_MAX
 
 KIB = 1 << 10
 

@@ -19,7 +19,7 @@ from mainstem.storage.contract import (
     TimeAfter,
 )
 from mainstem.wire.record_batch import Record, encode_batch
-from tests.contract.storage.batches import (
+from tests.support.storage.batches import (
     DAY,
     HOUR,
     NOW,

@@ -6,7 +6,7 @@ import pytest
 
 from mainstem.model.errors import EngineClosed
 from mainstem.storage.contract import Append, Budget, Commit, ConfigureLog, CreateLog, LogConfig, Mutation
-from tests.contract.storage.batches import batch, produced, sized
+from tests.support.storage.batches import batch, produced, sized
 
 POLICIES = {
     "sync": LogConfig(flush="sync"),

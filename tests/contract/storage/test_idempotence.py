@@ -8,7 +8,7 @@ from mainstem.model.errors import DuplicateSequence, OutOfOrderSequence, StaleEp
 from mainstem.storage.contract import Append, Commit, Committed, Mutation
 from mainstem.storage.sequencer.engine_scopes import ACTIVE_PRODUCERS, decode_number
 from mainstem.storage.sequencer.producers import decode_active_producer
-from tests.contract.storage.batches import DAY, SEQUENCE_WRAP, batch, marker, produced
+from tests.support.storage.batches import DAY, SEQUENCE_WRAP, batch, marker, produced
 
 LAST = SEQUENCE_WRAP - 1
 

@@ -6,7 +6,7 @@ import pytest
 
 from mainstem.model.errors import FencedError
 from mainstem.storage.contract import Append, Commit, Committed, CreateLog, Fence, Lease, Mutation
-from tests.contract.storage.batches import batch
+from tests.support.storage.batches import batch
 
 TTL = 10_000
 

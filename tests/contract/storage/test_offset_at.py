@@ -8,7 +8,7 @@ import pytest
 
 from mainstem.model.errors import UnknownLog
 from mainstem.storage.contract import Edge, Found, KeyAfter, TimeAfter
-from tests.contract.storage.batches import NOW, batch, keyed, marker, produced, sized
+from tests.support.storage.batches import NOW, batch, keyed, marker, produced, sized
 
 MISSING = -1
 

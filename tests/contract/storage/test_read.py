@@ -8,7 +8,7 @@ import pytest
 
 from mainstem.model.errors import OffsetOutOfRange, UnknownLog
 from mainstem.storage.contract import ReadHint
-from tests.contract.storage.batches import as_sent, bases_of, batch, sized, split, values_of
+from tests.support.storage.batches import as_sent, bases_of, batch, sized, split, values_of
 
 KIB = 1 << 10
 MIB = 1 << 20

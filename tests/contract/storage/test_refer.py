@@ -20,7 +20,7 @@ from mainstem.storage.contract import (
     TrimLog,
 )
 from mainstem.wire.record_batch import read_header
-from tests.contract.storage.batches import NOW, as_sent, bases_of, batch, keyed, produced, sized
+from tests.support.storage.batches import NOW, as_sent, bases_of, batch, keyed, produced, sized
 
 
 async def test_the_reader_sees_the_batch_with_its_own_offsets(engine):

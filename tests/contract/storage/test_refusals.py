@@ -16,7 +16,7 @@ from mainstem.wire.record_batch import (
     PRODUCER_ID_AT,
     RECORD_COUNT_AT,
 )
-from tests.contract.storage.batches import batch, keyed, marker, produced, resealed, sized
+from tests.support.storage.batches import batch, keyed, marker, produced, resealed, sized
 
 GOOD = bytes(batch(b"a", b"b", b"c"))
 

@@ -16,7 +16,7 @@ from mainstem.storage.contract import (
     Mutation,
     Refer,
 )
-from tests.contract.storage.batches import batch, marker, produced, sized
+from tests.support.storage.batches import batch, marker, produced, sized
 
 ROUNDS = 12
 MIB = 1 << 20

@@ -10,7 +10,7 @@ import pytest
 
 from mainstem.model.errors import OffsetOutOfRange, PeerError
 from mainstem.storage.contract import Append, Commit, ConfigureLog, LogConfig, MoveFloor
-from tests.contract.storage.batches import HOUR, NOW, batch, produced, sized
+from tests.support.storage.batches import HOUR, NOW, batch, produced, sized
 
 SIZE = 10_000
 COUNT = 60

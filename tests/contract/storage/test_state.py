@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from mainstem.storage.contract import Append, Commit, Mutation
-from tests.contract.storage.batches import batch
+from tests.support.storage.batches import batch
 
 
 async def test_an_unknown_scope_is_empty(engine):

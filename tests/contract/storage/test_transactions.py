@@ -6,7 +6,7 @@ import pytest
 
 from mainstem.model.errors import OutOfOrderSequence, StaleEpoch
 from mainstem.storage.contract import Aborted, Append, Commit, DeleteLog, Edge, Mutation
-from tests.contract.storage.batches import batch, delivered, marker, produced, sized
+from tests.support.storage.batches import batch, delivered, marker, produced, sized
 
 MIB = 1 << 20
 

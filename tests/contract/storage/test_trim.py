@@ -6,7 +6,7 @@ import pytest
 
 from mainstem.model.errors import OffsetOutOfRange, UnknownLog
 from mainstem.storage.contract import Append, Commit, Committed, Edge, TrimLog
-from tests.contract.storage.batches import bases_of, batch, sized, values_of
+from tests.support.storage.batches import bases_of, batch, sized, values_of
 
 
 async def filled(engine, count=10):

@@ -8,7 +8,7 @@ import pytest
 
 from mainstem.model.errors import UnknownLog
 from mainstem.storage.contract import Append, Commit, CreateLog, DeleteLog, LogEnd, Mutation, Refer
-from tests.contract.storage.batches import batch, marker, produced
+from tests.support.storage.batches import batch, marker, produced
 
 SENTINEL = 999
 

@@ -18,7 +18,7 @@ from mainstem.storage.local.runs.state_run import is_complete
 from mainstem.storage.local.wal.stored_group import decode_group
 from mainstem.storage.runtime.disk import Disk
 from mainstem.testing.disk import Interrupted, SimulatedDisk
-from tests.unit.storage.local.wal_builder import Workspace, plain_batch
+from tests.support.storage.wal_builder import Workspace, plain_batch
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from mainstem.storage.local.upkeep.merges import Merges
 from mainstem.storage.local.upkeep.retention_pass import RetentionPass
 from mainstem.storage.runtime.runtime import Runtime
 from mainstem.storage.runtime.steps import Steps, turn
-from tests.simulation.node import Node
+from tests.support.storage.simulated_node import Node
 
 TURNS = 50
 

@@ -16,7 +16,7 @@ from mainstem.storage.local.limits import MergeLimits
 from mainstem.storage.local.merge.job import CompactionRule, MergeOutcome, RunOutput
 from mainstem.wire.compression import Compression
 from mainstem.wire.record_batch import Record, check_stored_batch, decode_records, encode_batch, read_header
-from tests.unit.storage.local.wal_builder import Workspace
+from tests.support.storage.wal_builder import Workspace
 
 LOG = 1
 LATE = 1 << 50

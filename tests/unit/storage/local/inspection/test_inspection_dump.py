@@ -19,7 +19,7 @@ from mainstem.storage.local.inspection.dump.rows import AnyRow, BatchRow, FileRo
 from mainstem.storage.local.inspection.dump.selection import Selection
 from mainstem.storage.local.inspection.survey import Survey
 from mainstem.storage.runtime.disk import LocalDisk
-from tests.unit.storage.local.inspected_directory import (
+from tests.support.storage.inspected_directory import (
     COMPACTED,
     DELETED,
     INDEXED,

@@ -16,7 +16,7 @@ from mainstem.storage.sequencer.engine_scopes import ABORTED, LOGS, PRODUCERS, T
 from mainstem.storage.sequencer.producers import Producer, decode_producer, encode_producer
 from mainstem.testing.disk import SimulatedDisk
 from mainstem.wire.record_batch import encode_batch
-from tests.unit.storage.local.wal_builder import Workspace
+from tests.support.storage.wal_builder import Workspace
 
 NEVER_MS = 1 << 50
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mainstem.storage.contract import Append, Budget, Commit, DeleteLog, Refer, TrimLog
 from mainstem.storage.local.runs.stored_file import RunFile
 from mainstem.wire.record_batch import encode_batch
-from tests.simulation.node import Node
+from tests.support.storage.simulated_node import Node
 
 LOGS = range(1, 21)
 MESSAGES = 100

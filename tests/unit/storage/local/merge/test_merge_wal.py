@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mainstem.storage.local.limits import MergeLimits
 from mainstem.storage.local.runs.key_index import key_hash
 from mainstem.wire.record_batch import decode_keys, read_header
-from tests.unit.storage.local.wal_builder import Workspace, plain_batch
+from tests.support.storage.wal_builder import Workspace, plain_batch
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 
 from mainstem.storage.local.merge.job import StateJob, decode_outcome, encode_job
 from mainstem.storage.local.merge.process import MergeProcess, read_message, serve
-from tests.unit.storage.local.wal_builder import Workspace, plain_batch
+from tests.support.storage.wal_builder import Workspace, plain_batch
 
 pytestmark = pytest.mark.slow
 STUCK = "import sys, time; sys.stdin.buffer.read(4); time.sleep(60)"

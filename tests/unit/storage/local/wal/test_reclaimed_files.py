@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mainstem.storage.contract import Budget, DeleteLog
 from mainstem.storage.local.limits import MergeLimits
-from tests.simulation.node import Node, make_batch
+from tests.support.storage.simulated_node import Node, make_batch
 
 FILE_BYTES = 256 * 1024
 RECORDS = 4_000

@@ -14,7 +14,7 @@ from mainstem.storage.local.merge import run_source
 from mainstem.storage.local.merge.job import RunOutput
 from mainstem.storage.local.runs.key_index import key_hash
 from mainstem.wire.record_batch import read_header
-from tests.unit.storage.local.wal_builder import Workspace, plain_batch
+from tests.support.storage.wal_builder import Workspace, plain_batch
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from mainstem.storage.local.wal.stored_group import decode_group
 from mainstem.storage.runtime.disk import LocalFile
 from mainstem.storage.sequencer.producers import encode_producer
 from mainstem.wire.checksum import crc32c
-from tests.unit.storage.local.wal_builder import Workspace, plain_batch
+from tests.support.storage.wal_builder import Workspace, plain_batch
 
 LIMITS = MergeLimits()
 

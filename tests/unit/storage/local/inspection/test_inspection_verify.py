@@ -24,8 +24,8 @@ from mainstem.storage.local.recovery import Recovery
 from mainstem.storage.local.runs.run_file import TRAILER_BYTES, RunIndex
 from mainstem.storage.runtime.disk import DiskFile, LocalDisk
 from mainstem.testing.disk import SimulatedDisk
-from tests.simulation.node import Node, groups_in
-from tests.unit.storage.local.inspected_directory import FAN_OUT, LARGE, InspectedDirectory
+from tests.support.storage.inspected_directory import FAN_OUT, LARGE, InspectedDirectory
+from tests.support.storage.simulated_node import Node, groups_in
 
 FLIPS_PER_FILE = 12
 WAL = "data/wal/0000000000000001.wal"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mainstem.storage.contract import Budget
-from tests.simulation.node import Node
+from tests.support.storage.simulated_node import Node
 
 FILE_BYTES = 256 * 1024
 LARGE_RECORDS = 4_000

@@ -16,7 +16,7 @@ from mainstem.storage.local.merge.job import CompactionRule, RunOutput
 from mainstem.storage.local.runs.key_index import key_hash
 from mainstem.storage.local.runs.needed_blocks import NeededBlocks, stored_bytes
 from mainstem.wire.record_batch import read_header
-from tests.unit.storage.local.wal_builder import Workspace, plain_batch
+from tests.support.storage.wal_builder import Workspace, plain_batch
 
 Content = dict[int, list[bytes]]
 

@@ -13,7 +13,7 @@ from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Budget, Edge, ReadHint, ReadResult
 from mainstem.storage.local.read.reads_ahead import READS_AHEAD, READS_AHEAD_MAX, Reading, ReadsAhead
 from mainstem.wire.record_batch import batches_in, decode_records
-from tests.simulation.node import Node
+from tests.support.storage.simulated_node import Node
 
 LOG, OTHER = 1, 2
 LIMIT = 2_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from mainstem.storage.contract import Budget
-from tests.simulation.node import Node
+from tests.support.storage.simulated_node import Node
 
 
 def test_a_run_that_a_killed_broker_named_is_not_lost_with_the_power() -> None:

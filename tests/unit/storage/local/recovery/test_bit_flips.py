@@ -11,7 +11,7 @@ from mainstem.storage.contract import Budget
 from mainstem.storage.local.frame import FRAME_BYTES, KIND_NAMES, SECTOR_BYTES
 from mainstem.storage.local.wal.stored_group import StoredGroup
 from mainstem.testing.disk import SimulatedDisk
-from tests.simulation.node import Node, groups_in
+from tests.support.storage.simulated_node import Node, groups_in
 
 WAL = "data/wal/0000000000000001.wal"
 KINDS = ["DATA", "REF", "STATE", "COMMIT"]

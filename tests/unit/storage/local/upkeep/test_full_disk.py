@@ -23,8 +23,8 @@ from mainstem.storage.local.runtime import local_runtime
 from mainstem.storage.local.settings import EngineSettings
 from mainstem.testing.disk import SimulatedDisk
 from mainstem.wire.record_batch import encode_batch, encode_marker
-from tests.contract.storage.batches import batch
-from tests.simulation.node import Node
+from tests.support.storage.batches import batch
+from tests.support.storage.simulated_node import Node
 
 FILE_BYTES = 64 << 10
 FIRST, SECOND = 1, 2

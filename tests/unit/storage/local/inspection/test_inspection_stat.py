@@ -8,7 +8,7 @@ from mainstem.storage.local.directories import Directories
 from mainstem.storage.local.inspection.statistics import Statistics, measure
 from mainstem.storage.local.inspection.statistics_lines import statistics_lines
 from mainstem.storage.runtime.disk import LocalDisk
-from tests.unit.storage.local.inspected_directory import COMPACTED, DELETED, INDEXED, LARGE, InspectedDirectory
+from tests.support.storage.inspected_directory import COMPACTED, DELETED, INDEXED, LARGE, InspectedDirectory
 
 
 @pytest.fixture(scope="module")

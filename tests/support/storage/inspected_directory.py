@@ -24,7 +24,7 @@ from mainstem.storage.local.runtime import local_runtime
 from mainstem.storage.local.settings import EngineSettings
 from mainstem.wire.compression import ZSTD
 from mainstem.wire.record_batch import Record, decode_records, encode_batch, encode_marker
-from tests.unit.storage.local.wal_builder import UnsyncedDisk
+from tests.support.storage.wal_builder import UnsyncedDisk
 
 PLAIN, REFERRING, INDEXED, COMPACTED, LARGE, TRANSACTIONAL, DELETED = range(1, 8)
 FAN_OUT = range(8, 13)

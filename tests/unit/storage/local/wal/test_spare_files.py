@@ -8,7 +8,7 @@ import pytest
 
 from mainstem.storage.local.wal.writer import LARGE_GROUPS_MAX
 from mainstem.testing.disk import SimulatedFile
-from tests.simulation.node import Node
+from tests.support.storage.simulated_node import Node
 
 FILE_BYTES = 256 * 1024
 LOG = 1

@@ -9,7 +9,7 @@ import pytest
 
 from mainstem.storage.local.wal.stored_group import StoredGroup
 from mainstem.testing.disk import SimulatedDisk
-from tests.simulation.node import Node, groups_in, kinds
+from tests.support.storage.simulated_node import Node, groups_in, kinds
 
 WAL = "data/wal/0000000000000001.wal"
 
