@@ -268,8 +268,11 @@ class Watch(Protocol):
     a call of the handle's owner.
     """
 
-    def add(self, log: int) -> LogEnd:
-        """Take a log in; answers where it ends now. Raises UnknownLog."""
+    def add(self, log: int) -> LogEnd | None:
+        """Take a log in; answers where it ends now, or None: then the callback is called with it, later.
+
+        To add a log again asks again. Raises UnknownLog, or tells the end -1 later.
+        """
 
     def remove(self, log: int) -> None:
         """Let a log go; unknown ones are ignored."""

@@ -10,8 +10,17 @@ from mainstem.model.errors import Overloaded
 from mainstem.storage.answer import Answer
 from mainstem.storage.local.runtime import local_runtime
 from mainstem.storage.memory.engine import MemoryEngine
+from mainstem.storage.runtime.async_runtime import AsyncRuntime
+from tests.support.worlds.late_engine import LateEngine
 
 PATIENCE_S = 60
+late_seed: int | None = None
+"""Set while a test runs over an engine whose answers come late."""
+
+
+def _engine(runtime: AsyncRuntime) -> MemoryEngine:
+    engine = MemoryEngine(runtime)
+    return engine if late_seed is None else LateEngine(engine, runtime.call_soon, late_seed)  # type: ignore[return-value]
 
 
 def with_engine(test: Callable[[MemoryEngine], Awaitable[None]]) -> Callable[[], None]:
@@ -22,13 +31,14 @@ def with_engine(test: Callable[[MemoryEngine], Awaitable[None]]) -> Callable[[],
             runtime = local_runtime(asyncio.get_running_loop())
             try:
                 async with asyncio.timeout(PATIENCE_S):
-                    await test(MemoryEngine(runtime))
+                    await test(_engine(runtime))
             finally:
                 runtime.close()
 
         asyncio.run(main())
 
     run.__name__ = test.__name__
+    run.takes_an_engine = True  # type: ignore[attr-defined]
     return run
 
 

@@ -20,6 +20,7 @@ from mainstem.testing.clock import SimulatedClock
 from mainstem.testing.disk import SimulatedDisk
 from mainstem.testing.runtime import SimulatedRuntime
 from mainstem.wire.record_batch import batches_in, decode_records
+from tests.support.worlds.late_engine import LateEngine
 
 T = TypeVar("T")
 STEPS_MAX = 50_000
@@ -79,8 +80,10 @@ class Holder:
 class World:
     """One machine: a disk, and a broker that is started on it again and again."""
 
-    def __init__(self, seed: int = 1, limits: QueueLimits = QueueLimits()) -> None:  # noqa: B008
+    def __init__(self, seed: int = 1, limits: QueueLimits = QueueLimits(), *, is_late: bool = False) -> None:  # noqa: B008
         self.limits = limits
+        self.is_late = is_late
+        """Whether the engine's answers come late."""
         self.rng = Random(seed)
         self.clock = SimulatedClock()
         self.disk = SimulatedDisk()
@@ -91,7 +94,9 @@ class World:
         """The broker begins, with what the disk has."""
         self.runtime = SimulatedRuntime(self.rng, self.clock, lambda job: run_merge_job(self.disk, job))
         settings = EngineSettings(data_directory="data", wal_file_bytes=64 * 1024, proof_idle_ms=10_000_000)
-        self.engine = LocalEngine.open(disk=self.disk, runtime=self.runtime, settings=settings)
+        engine = LocalEngine.open(disk=self.disk, runtime=self.runtime, settings=settings)
+        late = LateEngine(engine, self.runtime.call_soon, self.rng.randrange(1 << 30)) if self.is_late else engine
+        self.engine: LocalEngine = late  # type: ignore[assignment]
         self.broker = self.do(Broker.open(self.engine, self.runtime, queue_limits=self.limits))
         self.queues = self.broker.queues
 
@@ -169,9 +174,14 @@ class World:
 
     # What is there
 
+    def ready_count(self, queue: Queue) -> int:
+        """Messages that wait, once the engine has said so."""
+        self.do(self.queues.know([queue]))
+        return queue.ready_count
+
     def values(self, queue: Queue) -> list[bytes]:
         """What the log holds of a queue and is not settled, read from the disk and not from the queue."""
-        queue.open()
+        self.do(self.queues.open(queue))
         found = []
         for lane in queue.lanes:
             for offset, value in self.records(lane.log):

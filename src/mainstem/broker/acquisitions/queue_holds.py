@@ -107,7 +107,9 @@ class QueueHolds:
 
     async def ends(self, source: Source, topics: Sequence[str]) -> Mapping[int, int]:
         """Where each lane ends."""
-        return {lane.log: lane.end for lane in self._suitable(source).lanes}
+        queue = self._suitable(source)
+        await self._queues.know((queue,))
+        return {lane.log: lane.end for lane in queue.lanes}
 
     def free(self, source: Source, stretches: Stretches) -> None:
         """To be read again from the log, in their places."""

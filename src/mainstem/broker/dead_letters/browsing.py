@@ -68,7 +68,7 @@ class Letters:
         self, queue: Queue, after: Where, limit: int, wanted: Callable[[Message], bool] = lambda message: True
     ) -> FoundPage:
         """Messages that are not settled, in the order of their lanes and offsets, behind a place."""
-        queue.open()
+        await self._queues.open(queue)
         found: list[FoundMessage] = []
         looked_at = 0
         for lane in queue.lanes[after.lane :]:

@@ -177,7 +177,7 @@ class Redrives:
     async def _move(self, redrive: Redrive, queue: Queue, message: Message) -> bool:
         """Whether it was sent back."""
         times = redriven_count(message)
-        target = self._target(redrive, queue, message)
+        target = await self._target(redrive, queue, message)
         if not redrive.wanted(message) or target is None or times >= redrive.wish.times_max:
             redrive.left += 1
             return False
@@ -201,7 +201,7 @@ class Redrives:
         assert not refused, "there was room a moment ago, and nothing has happened since"
         return True
 
-    def _target(self, redrive: Redrive, queue: Queue, message: Message) -> Queue | None:
+    async def _target(self, redrive: Redrive, queue: Queue, message: Message) -> Queue | None:
         name, namespace = redrive.wish.to_queue, queue.namespace
         if name is None:
             origin = origin_of(message)
@@ -211,7 +211,7 @@ class Redrives:
         target = self._queues.find(namespace, name)
         if target is None or target is queue or self._queues.outbox.is_full:
             return None
-        target.open()
+        await self._queues.open(target)
         return None if target.refuses() else target
 
     def _readdressed(self, message: Message, target: Queue, times: int) -> bytes:

@@ -55,6 +55,7 @@ class QueueDeletion:
 
     async def delete(self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False) -> int:
         """Remove a queue; answers how many messages were waiting. Raises QueueInUse, QueueNotEmpty, UnknownQueue."""
+        await self._queues.know((queue,))
         if queue.is_gone:
             raise UnknownQueue(queue.name)
         if if_unused and queue.consumers.all:
@@ -116,7 +117,7 @@ class QueueDeletion:
 
     async def purge(self, queue: Queue) -> int:
         """Let all messages go that wait; answers how many. What was given out stays so."""
-        queue.open()
+        await self._queues.open(queue)
         count = queue.ready_count
         for lane in queue.lanes:
             kept = sorted([*lane.unsettled, *lane.held.below(lane.end)])

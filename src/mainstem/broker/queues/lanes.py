@@ -1,16 +1,22 @@
-"""The lanes of all queues that are open: made from what is stored, and told of what others write to their logs."""
+"""The lanes of all queues that are open: made from what is stored, and told of what others write to their logs.
+
+An engine may say only later where a log begins and ends. Until then a lane is taken to be empty: it takes messages, and gives out
+none of those that were there before. Callers that show counts, or act on them, wait for `know`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from mainstem.broker.queues.publishing.committing import WINDOW_BYTES_MAX
 from mainstem.coordination.queues.entries import put_given
 from mainstem.coordination.queues.lane import Lane
 from mainstem.coordination.subscriptions.cursor import Cursor
+from mainstem.model.errors import UnknownLog
 from mainstem.storage.answer import Answer
-from mainstem.storage.contract import Edge, Engine, LogEnd
+from mainstem.storage.contract import Edge, Engine, Found, LogEnd
 
 if TYPE_CHECKING:
     from mainstem.broker.queues.delivery.dispatcher import Dispatcher
@@ -22,6 +28,18 @@ if TYPE_CHECKING:
 RESERVED_OFFSETS = 16_384
 """Offsets that are stored as given out ahead of time, in one commit."""
 UNRESERVED = 1 << 62
+
+
+class _Opening:
+    """What the engine has not said yet of a lane."""
+
+    __slots__ = ("answer", "end", "start", "stored_given")
+
+    def __init__(self, end: int | None, start: int | None, stored_given: int) -> None:
+        self.end = end
+        self.start = start
+        self.stored_given = stored_given
+        self.answer: Answer[None] = Answer()
 
 
 class OpenLanes:
@@ -43,6 +61,9 @@ class OpenLanes:
         self._reader = reader
         self._window_bytes_max = window_bytes_max
         self._lanes: dict[int, QueueLane] = {}
+        self._opening: dict[QueueLane, _Opening] = {}
+        self._counted: dict[Queue, int] = {}
+        """Of queues that are not open, and whose engine does not answer at once: their messages when they were last counted."""
         self._watch = engine.watch(self._moved)
 
     def all(self) -> Iterable[QueueLane]:
@@ -57,14 +78,23 @@ class OpenLanes:
 
     def open_all(self, queue: Queue) -> list[QueueLane]:
         """The lanes of a queue that is used for the first time since the start."""
+        self._counted.pop(queue, None)
         return [self.open(queue, number, log_number) for number, log_number in enumerate(queue.logs)]
 
     def open(self, queue: Queue, number: int, log_number: int) -> QueueLane:
         """One lane, as it was stored."""
         stored = self._stored.take(log_number)
-        self._pass_over(queue, stored.cursor)
-        lane = self._add(queue, number, stored.cursor, self._watch.add(log_number).stable)
-        lane.given, lane.rewound = min(stored.given, lane.end), stored.rewound
+        found = self._engine.offset_at(log_number, Edge.START)
+        start = _start_of(found) if found.done else None
+        if start is not None:
+            self._pass_over(queue, stored.cursor, start)
+        end = self._watch.add(log_number)
+        lane = self._add(queue, number, stored.cursor, stored.cursor.floor if end is None else end.stable)
+        lane.given, lane.rewound = stored.given if end is None else min(stored.given, lane.end), stored.rewound
+        if end is None or start is None:
+            self._opening[lane] = _Opening(None if end is None else end.stable, start, stored.given)
+            if start is None:
+                found.on_done(functools.partial(self._found_start, lane))
         if queue.properties.is_lasting or queue.is_borrowed:
             lane.reserved = lane.reserve_at = stored.given
         floor = lane.cursor.floor
@@ -73,13 +103,55 @@ class OpenLanes:
         lane.attempts = stored.attempts
         return lane
 
-    def _pass_over(self, queue: Queue, cursor: Cursor) -> None:
+    def _pass_over(self, queue: Queue, cursor: Cursor, start: int) -> None:
         """Move the cursor past what retention took meanwhile."""
-        start = self._engine.offset_at(cursor.log, Edge.START)
-        if start.done and start.error is None and start.result().offset > cursor.floor:
-            first, after = cursor.floor, start.result().offset
-            queue.lost += after - first - cursor.settled.count(first, after)
-            cursor.raise_floor(after)
+        if start > cursor.floor:
+            queue.lost += start - cursor.floor - cursor.settled.count(cursor.floor, start)
+            cursor.raise_floor(start)
+
+    def _found_start(self, lane: QueueLane, found: Answer[Found]) -> None:
+        opening = self._opening.get(lane)
+        if opening is not None:
+            opening.start = _start_of(found)
+            self._finish_opening(lane, opening)
+
+    def _finish_opening(self, lane: QueueLane, opening: _Opening) -> None:
+        """Once both edges of a log are known, count what is between them."""
+        if opening.start is None or opening.end is None:
+            return
+        del self._opening[lane]
+        if not lane.is_gone:
+            lane.opened_at = max(opening.end, lane.cursor.floor)
+            lane.given = max(min(opening.stored_given, opening.end), lane.given_out)
+            lane.extend(opening.end)
+            if lane.tail < opening.start:
+                self._reader.lose(lane, opening.start)
+            if lane.queue.rules.overflow != "back-pressure":
+                self._outbox.not_full(lane.queue)
+            lane.queue.wake()
+        opening.answer.resolve(None)
+
+    def is_opening(self, queue: Queue) -> bool:
+        """Whether the engine has not said yet where the logs of a queue begin or end."""
+        return bool(self._opening) and any(lane in self._opening for lane in queue.lanes)
+
+    def when_known(self, queue: Queue, callback: Callable[[], None]) -> None:
+        """Call back when the engine has said where the logs of an open queue begin and end: now, if it has."""
+        for lane in queue.lanes:
+            if (opening := self._opening.get(lane)) is not None:
+                opening.answer.on_done(lambda _: self.when_known(queue, callback))
+                return
+        callback()
+
+    async def know(self, queue: Queue) -> None:
+        """Until the counts of a queue are right. A queue that nobody uses is not opened for it."""
+        if not queue.lanes and not queue.is_gone and self.count_unopened(queue) is None:
+            self._counted[queue] = await self._count_late(queue)
+            if queue.lanes or queue.is_gone:
+                del self._counted[queue]
+        for lane in queue.lanes:
+            if (opening := self._opening.get(lane)) is not None:
+                await opening.answer
 
     def create(self, queue: Queue, number: int, log_number: int) -> QueueLane:
         """A lane whose log is being made; `follow` it once the log exists."""
@@ -89,7 +161,9 @@ class OpenLanes:
 
     def follow(self, lane: QueueLane) -> None:
         """Watch the log of a lane that was created just now."""
-        lane.extend(self._watch.add(lane.log).stable)
+        end = self._watch.add(lane.log)
+        if end is not None:
+            lane.extend(end.stable)
 
     def drop(self, lane: QueueLane) -> None:
         """The log of a lane that was created could not be made."""
@@ -102,6 +176,8 @@ class OpenLanes:
         lane.is_gone = True
         self._lanes.pop(lane.log, None)
         self._watch.remove(lane.log)
+        if (opening := self._opening.pop(lane, None)) is not None:
+            opening.answer.resolve(None)
 
     def _add(self, queue: Queue, number: int, cursor: Cursor, end: int) -> QueueLane:
         lane: QueueLane = Lane(queue, number, cursor, end)
@@ -118,18 +194,35 @@ class OpenLanes:
                 continue
             if end.end < 0:
                 lane.is_gone = True
+            opening = self._opening.get(lane)
+            if opening is not None and opening.end is None:
+                opening.end = end.stable
+                self._finish_opening(lane, opening)
             self._dispatcher.lane_grew(lane, end.stable)
 
     # Counts
 
     def count_unopened(self, queue: Queue) -> int | None:
-        """Messages of a queue whose lanes are not open; None if the engine does not answer at once."""
+        """Messages of a queue whose lanes are not open; None where the engine must be asked first, by `know`."""
         count = 0
         for number in queue.logs:
             start, end = (self._engine.offset_at(number, edge) for edge in (Edge.START, Edge.END))
-            if not (start.done and end.done) or start.error is not None or end.error is not None:
+            if not (start.done and end.done):
+                return self._counted.get(queue)
+            if start.error is not None or end.error is not None:
                 return None
             count += max(end.result().offset - self._stored.settled(number, start.result().offset), 0)
+        return count
+
+    async def _count_late(self, queue: Queue) -> int:
+        count = 0
+        for number in queue.logs:
+            try:
+                start = await self._engine.offset_at(number, Edge.START)
+                end = await self._engine.offset_at(number, Edge.END)
+            except UnknownLog:
+                continue  # deleted meanwhile
+            count += max(end.offset - self._stored.settled(number, start.offset), 0)
         return count
 
     # What may be given out
@@ -160,3 +253,8 @@ class OpenLanes:
             given = max(lane.given, lane.given_out)
             if not lane.is_gone and given < lane.reserved < UNRESERVED:
                 self._outbox.mutate([put_given(lane.log, given)])
+
+
+def _start_of(found: Answer[Found]) -> int:
+    """Where a log begins; of one that is gone, or cannot be read, nothing is known to be lost."""
+    return found.result().offset if found.error is None else 0

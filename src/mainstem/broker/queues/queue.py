@@ -137,7 +137,10 @@ class Queue:
 
     @property
     def ready_count(self) -> int:
-        """Messages that wait. To ask this of a queue that nobody uses does not make it one that takes memory."""
+        """Messages that wait, as far as the engine has said: `Queues.know` waits for that.
+
+        To ask this of a queue that nobody uses does not make it one that takes memory.
+        """
         if not self.lanes and self.readers is None:
             count = self._parts.lanes.count_unopened(self)
             if count is not None:
@@ -146,6 +149,11 @@ class Queue:
         if self.readers is not None:
             return self._parts.streams.count(self)
         return sum([lane.ready_count for lane in self.lanes])
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether the engine has not said yet what there is."""
+        return self._parts.lanes.is_opening(self)
 
     @property
     def published(self) -> int:
@@ -163,6 +171,10 @@ class Queue:
         return len(self.consumers.all)
 
     # Lanes
+
+    def when_known(self, callback: Callable[[], None]) -> None:
+        """Call back when the engine has said what there is: now, if it has."""
+        self._parts.lanes.when_known(self, callback)
 
     def open(self) -> None:
         """Make the lanes, if they are not there."""
@@ -219,6 +231,11 @@ class Queue:
 
     def judge_publish(self, headers: bytes, value: bytes | memoryview, key: bytes | None) -> int:
         """Whether a limited queue takes one more message."""
+        if self.rules.overflow != "drop-head" and self.is_opening:
+            # It may be full: one that publishes waits until that is known, with what it has published already.
+            self.incoming += 1
+            self._parts.outbox.full_queues.add(self)
+            return HOLD
         if self.rules.overflow != "drop-head" and self.is_over(self.incoming, 1):
             if self.rules.overflow == "back-pressure":
                 self.incoming += 1
@@ -472,7 +489,7 @@ class Queue:
 
     def _has_more(self) -> bool:
         """Whether there is something that cannot be given out yet: it is being read, or about to be called given out."""
-        return any(lane.is_behind or lane.ready for lane in self.lanes)
+        return self.is_opening or any(lane.is_behind or lane.ready for lane in self.lanes)
 
     def end_getters(self) -> None:
         """Nobody gets anything any more."""

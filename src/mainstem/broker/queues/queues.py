@@ -149,6 +149,20 @@ class Queues:
 
     # Questions
 
+    async def know(self, queues: Iterable[Queue]) -> None:
+        """Until the counts of these queues are right: an engine may say only later where a log begins and ends."""
+        for queue in queues:
+            if queue.readers is not None:
+                queue.open()
+            await self.lanes.know(queue)
+            if queue.readers is not None:
+                await self._parts.streams.know(queue)
+
+    async def open(self, queue: Queue) -> None:
+        """Make the lanes of a queue, and wait until it is known what is in them."""
+        queue.open()
+        await self.know((queue,))
+
     def find(self, namespace: str, name: str) -> Queue | None:
         """The queue of this name."""
         queues = self._named.get(namespace)
@@ -195,10 +209,12 @@ class Queues:
 
     async def seek(self, queue: Queue, *, time_ms: int | None = None, offset: int | None = None) -> None:
         """Go to a time, or an offset of each lane: everything from there on is ready again, everything before is settled."""
+        await self.open(queue)
         await self._rewinding.seek(queue, time_ms=time_ms, offset=offset)
 
     async def redeliver(self, queue: Queue, selection: Mapping[int, Iterable[int]]) -> int:
         """Make these messages ready again, by lane and offset; answers how many were settled and still exist."""
+        await self.open(queue)
         return await self._rewinding.redeliver(queue, selection)
 
     async def pause(self, queue: Queue, *, is_paused: bool) -> None:

@@ -87,7 +87,7 @@ class WindowReader:
                     return
                 self._fill(lane, found)
             elif isinstance(error, OffsetOutOfRange) and lane.tail < error.start:
-                self._lose(lane, error.start)
+                self.lose(lane, error.start)
             elif isinstance(error, UnknownLog):
                 return
             elif isinstance(error, MainstemError):
@@ -98,7 +98,7 @@ class WindowReader:
                 raise error
         self._dispatcher.arrived(lane.queue)
 
-    def _lose(self, lane: QueueLane, start: int) -> None:
+    def lose(self, lane: QueueLane, start: int) -> None:
         """Retention was faster than the queue: a borrowed one's topic decides what stays."""
         lane.cursor.work_in()
         first = lane.tail

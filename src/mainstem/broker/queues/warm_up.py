@@ -23,9 +23,9 @@ def warm_up(queues: Iterable[Queue], clock: Clock) -> None:
     def go_on() -> None:
         some = list(islice(waiting, QUEUES_PER_TURN))
         for queue in some:
-            if queue.readers is None and not queue.is_gone and queue.ready_count:
+            if queue.readers is None and not queue.is_gone and (queue.ready_count or queue.is_opening):
                 queue.open()
-                queue.refill()
+                queue.when_known(queue.refill)
         if some:
             clock.call_soon(go_on)
 

@@ -19,6 +19,8 @@ class Wait:
 
     def __init__(self, engine: Engine, clock: Clock, seconds: float, waits: set[Wait]) -> None:
         self._answer: Answer[None] = Answer()
+        self._unknown: dict[int, tuple[int | None, bool]] = {}
+        """Logs whose end the engine has not said yet, with what is waited for."""
         self._waits = waits
         self._watch = engine.watch(self._moved)
         self._timer = clock.call_later(seconds, self.finish)
@@ -33,7 +35,9 @@ class Wait:
         except UnknownLog:
             self.finish()
             return
-        if wanted is not None and wanted < (end.stable if committed_only else end.end):
+        if end is None:
+            self._unknown[log] = (wanted, committed_only)
+        elif _has_come(end, wanted, committed_only):
             self.finish()
 
     def finish(self) -> None:
@@ -45,7 +49,15 @@ class Wait:
             self._answer.resolve(None)
 
     def _moved(self, ends: Mapping[int, LogEnd]) -> None:
-        self.finish()
+        for log, end in ends.items():
+            wish = self._unknown.pop(log, None)
+            if wish is None or end.end < 0 or _has_come(end, *wish):
+                self.finish()
+                return
 
     def __await__(self) -> Generator[object, None, None]:
         return self._answer.__await__()
+
+
+def _has_come(end: LogEnd, wanted: int | None, committed_only: bool) -> bool:
+    return wanted is not None and wanted < (end.stable if committed_only else end.end)

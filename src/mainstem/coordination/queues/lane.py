@@ -43,6 +43,7 @@ class Lane(Window, Generic[Q]):
         "rests",
         "rests_changed",
         "rewound",
+        "start",
     )
 
     def __init__(self, queue: Q, number: int, cursor: Cursor, end: int) -> None:
@@ -70,6 +71,8 @@ class Lane(Window, Generic[Q]):
         self.attempts_changed: set[int] = set()
         self.rewound = 0
         """Until all below this offset is settled again, retention is held off."""
+        self.start = self.tail
+        """Of a stream: where its log began, when that was last asked."""
         self.floor_moved = self.tail
         """The floor that retention knows of."""
         self.batch: BatchUnderway | None = None

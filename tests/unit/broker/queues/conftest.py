@@ -7,9 +7,9 @@ import pytest
 from tests.support.worlds.queue_world import World
 
 
-@pytest.fixture
-def world() -> Iterator[World]:
-    """A broker on a simulated disk."""
-    world = World()
+@pytest.fixture(params=[False, True], ids=["at-once", "late"])
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    """A broker on a simulated disk, whose engine answers at once where it can, or always late."""
+    world = World(is_late=request.param)
     yield world
     world.close()

@@ -92,8 +92,8 @@ def test_what_is_left_is_shown_where_the_topic_was_trimmed(world: World) -> None
     queue = borrowed(world, *numbers(5))
     trim(world, queue, 3)
     world.crash()
-    assert found(world).ready_count == 2
+    assert world.ready_count(found(world)) == 2
     found(world).open()
-    assert (found(world).ready_count, found(world).lost) == (2, 3)
+    assert (world.ready_count(found(world)), found(world).lost) == (2, 3)
     page = world.do(world.broker.letters.browse(found(world), Where(), 10))
     assert [bytes(one.message.value) for one in page.found] == [b"3", b"4"]

@@ -297,6 +297,7 @@ def test_who_asks_for_one_message_is_answered_where_it_cannot_be_read(
     world.crash()
     queue = world.queues.find("default", "q")
     assert queue is not None
+    world.do(world.queues.open(queue))
     failed: Answer[ReadResult] = Answer()
     failed.fail(CorruptData("a run", 0, "bits have flipped", ()))
     monkeypatch.setattr(world.engine, "read", lambda *_: failed)

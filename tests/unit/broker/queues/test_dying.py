@@ -203,6 +203,8 @@ def test_a_full_queue_refuses(world: World) -> None:
     declared(world, "dead")
     queue = declared(world, length_max=2, overflow="reject-publish")
     kept = declared(world, "kept", length_max=2, overflow="reject-publish-dlx", dead_letter=TO_DEAD)
+    world.do(world.queues.open(queue))
+    world.do(world.queues.open(kept))
     assert [world.queues.outbox.put([queue], NO_HEADERS, b"%d" % n) for n in range(4)] == [0, 0, 1, 1]
     assert [world.queues.outbox.put([kept], NO_HEADERS, b"%d" % n) for n in range(3)] == [0, 0, 1]
     world.quiet()
@@ -219,6 +221,7 @@ def test_a_full_queue_refuses(world: World) -> None:
 
 def test_back_pressure_takes_and_tells_to_wait(world: World) -> None:
     queue = declared(world, length_max=2, overflow="back-pressure")
+    world.do(world.queues.open(queue))
     assert [world.queues.outbox.put([queue], NO_HEADERS, b"%d" % n) for n in range(3)] == [0, 0, 2]
     world.quiet()
     told: list[bool] = []

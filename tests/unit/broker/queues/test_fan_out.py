@@ -142,6 +142,7 @@ def test_a_limited_queue_among_them_keeps_its_limit(world: World) -> None:
     limited = world.do(
         world.queues.declare("default", "limited", QueueProperties(length_max=3, overflow="reject-publish"))
     )
+    world.do(world.queues.open(limited))
     outbox = world.queues.outbox
     fan = (*queues, limited)
     assert outbox.put_fan(fan, NO_HEADERS, [bytes(1_000)] * 5, 0) == 0, "each message is a question of its own"

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from mainstem.broker.heavy_work import HeavyWork
 from mainstem.broker.queues.delivery.consumers import Consumer
 from mainstem.broker.queues.reading import Decoded, messages_or_work
-from mainstem.model.errors import MainstemError, OffsetOutOfRange
+from mainstem.model.errors import MainstemError, OffsetOutOfRange, UnknownLog
 from mainstem.storage.answer import Answer
-from mainstem.storage.contract import Edge, Engine, Found, Place, ReadHint, ReadResult, TimeAfter
+from mainstem.storage.contract import Edge, Engine, Found, ReadHint, ReadResult, TimeAfter
 from mainstem.wire.messages.message import Message
 
 if TYPE_CHECKING:
@@ -46,10 +46,21 @@ class StreamReaders:
         return StreamReader(self._engine, queue, consumer, self._heavy_work)
 
     def count(self, queue: Queue) -> int:
-        """The number of records that a stream holds."""
+        """The number of records that a stream holds; where the engine answers late, as it was at the last `know`."""
         lane = queue.lanes[0]
         start = self._engine.offset_at(lane.log, Edge.START)
-        return lane.end - (start.result().offset if start.done and start.error is None else 0)
+        if start.done and start.error is None:
+            lane.start = start.result().offset
+        return lane.end - lane.start
+
+    async def know(self, queue: Queue) -> None:
+        """Until the count of a stream is right."""
+        if queue.lanes:
+            lane = queue.lanes[0]
+            try:
+                lane.start = (await self._engine.offset_at(lane.log, Edge.START)).offset
+            except UnknownLog:
+                return  # deleted meanwhile
 
 
 class StreamReader:
@@ -74,12 +85,18 @@ class StreamReader:
         self._find(getattr(consumer, "start", None) or StreamStart())
 
     def _find(self, start: StreamStart) -> None:
-        place: Place = Edge.STABLE
-        if start.kind in ("first", "offset"):
-            place = Edge.START
-        elif start.kind == "time":
-            place = TimeAfter(start.value)
+        place = Edge.START if start.kind in ("first", "offset") else Edge.STABLE
         self._engine.offset_at(self._queue.lanes[0].log, place).on_done(functools.partial(self._found, start))
+
+    def _find_time(self, start: StreamStart, end: int) -> None:
+        """The first record of that time; where there is none yet, what comes after `end`."""
+
+        def found(answer: Answer[Found]) -> None:
+            if answer.error is None and answer.result().offset < 0:
+                answer = Answer.of(Found(end))
+            self._found(StreamStart(), answer)
+
+        self._engine.offset_at(self._queue.lanes[0].log, TimeAfter(start.value)).on_done(found)
 
     def _found(self, start: StreamStart, answer: Answer[Found]) -> None:
         self._is_reading = False
@@ -88,14 +105,16 @@ class StreamReader:
             log.warning("stream %s: no place to begin at: %s", self._queue.name, error)
             return
         offset = answer.result().offset
+        if start.kind == "time":
+            self._is_reading = True
+            self._find_time(start, offset)
+            return
         if start.kind == "offset":
             offset = max(offset, start.value)
         elif start.kind == "last":
             # Reading the last record finds its batch.
             offset = max(offset - 1, 0)
             self._is_last = True
-        elif offset < 0:
-            offset = self._queue.lanes[0].end
         self._position = offset
         self._queue.wake()
 

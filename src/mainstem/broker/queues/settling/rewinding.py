@@ -30,7 +30,6 @@ class Rewinding:
 
         What is given out at present stays so. Durable when answered. Below what retention holds, the first that it does.
         """
-        queue.open()
         places = [(lane, await self._place(lane, time_ms, offset)) for lane in queue.lanes]
         for lane, place in places:
             self._move(lane, place)
@@ -38,7 +37,6 @@ class Rewinding:
 
     async def redeliver(self, queue: Queue, selection: Mapping[int, Iterable[int]]) -> int:
         """Let these wait again, by lane and offset; answers how many of them were settled and are still there."""
-        queue.open()
         count = 0
         for number, wanted in selection.items():
             lane = queue.lanes[number]

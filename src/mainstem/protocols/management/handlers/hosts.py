@@ -42,14 +42,14 @@ class HostPaths:
             Path("DELETE", "/vhost-limits/{}/{}", self.delete_limit),
         ]
 
-    def list(self, call: Call) -> Any:
+    async def list(self, call: Call) -> Any:
         """Those that the caller may see."""
         seen = call.caller.visible(self._broker.namespaces.all(), lambda namespace: namespace.name)
-        return listing([self._row(namespace) for namespace in seen], call.query)
+        return listing([await self._row(namespace) for namespace in seen], call.query)
 
-    def get(self, call: Call) -> Any:
+    async def get(self, call: Call) -> Any:
         """One of them."""
-        return one(self._row(self._broker.namespaces.get(call.caller.enter(call.steps[0]))), call.query)
+        return one(await self._row(self._broker.namespaces.get(call.caller.enter(call.steps[0]))), call.query)
 
     async def put(self, call: Call) -> Response:
         """Create it, or change what is said of it."""
@@ -94,8 +94,9 @@ class HostPaths:
         await self._broker.namespaces.remove(namespace)
         self._broker.routes.forget(namespace)
 
-    def _row(self, namespace: Namespace) -> Row:
+    async def _row(self, namespace: Namespace) -> Row:
         queues = self._broker.queues.all(namespace.name)
+        await self._broker.queues.know(queues)
         ready = sum(queue.ready_count for queue in queues)
         unsettled = sum(queue.unsettled_count for queue in queues)
         counts = {"messages": ready + unsettled, "messages_ready": ready, "messages_unacknowledged": unsettled}

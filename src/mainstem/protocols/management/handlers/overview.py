@@ -99,11 +99,12 @@ class OverviewPaths:
             *(Path("GET", f"{checks}/{name}", lambda call: {"status": "ok"}) for name in always),
         ]
 
-    def overview(self, call: Call) -> Any:
+    async def overview(self, call: Call) -> Any:
         """Versions, counts, listeners."""
         broker, caller = self._broker, call.caller
         names = [namespace.name for namespace in broker.namespaces.all() if caller.may_see(namespace.name)]
         queues = [queue for name in names for queue in broker.queues.all(name)]
+        await broker.queues.know(queues)
         lengths, stats = self._rates.describe(caller.name, lengths_of(queues), counts_of(queues))
         connections = [] if broker.dialect is None else broker.dialect.connections()
         seen = [facts for facts in connections if caller.sees_all() or facts.user == caller.name]

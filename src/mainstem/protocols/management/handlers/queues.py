@@ -51,24 +51,27 @@ class QueuePaths:
             Path("POST", "/queues/{}/{}/actions", self.act),
         ]
 
-    def list_all(self, call: Call) -> Any:
+    async def list_all(self, call: Call) -> Any:
         """Of all virtual hosts that the caller may see."""
-        rows = [
-            self._row(queue)
+        queues = [
+            queue
             for namespace in self._broker.namespaces.all()
             if call.caller.may_see(namespace.name)
             for queue in self._queues.all(namespace.name)
         ]
-        return listing(rows, call.query)
+        await self._queues.know(queues)
+        return listing([self._row(queue) for queue in queues], call.query)
 
-    def list_host(self, call: Call) -> Any:
+    async def list_host(self, call: Call) -> Any:
         """Of one virtual host."""
-        namespace = call.caller.enter(call.steps[0])
-        return listing([self._row(queue) for queue in self._queues.all(namespace)], call.query)
+        queues = self._queues.all(call.caller.enter(call.steps[0]))
+        await self._queues.know(queues)
+        return listing([self._row(queue) for queue in queues], call.query)
 
-    def get(self, call: Call) -> Any:
+    async def get(self, call: Call) -> Any:
         """One queue, with those who consume it."""
         queue = self._find(call)
+        await self._queues.know((queue,))
         connections = [] if self._broker.dialect is None else self._broker.dialect.connections()
         details = [
             consumer_row(facts, channel, consumer)

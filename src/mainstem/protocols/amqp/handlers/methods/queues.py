@@ -88,10 +88,12 @@ async def declare(channel: Channel, method: Method) -> None:
         name = named(channel, name)
         queue = find(channel, name)
         queue.used_ms = channel.connection.queues.now_ms()
+        await channel.connection.queues.know((queue,))
         counts = (queue.ready_count, queue.consumer_count)
     else:
         queue = await _declare(channel, method, name)
         name = queue.name
+        await channel.connection.queues.know((queue,))
         counts = (queue.ready_count, queue.consumer_count)
     channel.last_queue = name
     if not method["nowait"]:

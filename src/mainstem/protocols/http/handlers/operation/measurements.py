@@ -163,6 +163,7 @@ class MeasurementHandlers:
         for first in range(0, len(queues), QUEUES_STEP):
             # Those with most messages are the ones to alert on.
             step = queues[first : first + QUEUES_STEP]
+            await self._broker.queues.know(step)
             longest = heapq.nlargest(QUEUE_SERIES_MAX, longest + step, key=_length)
             await pace.step()
         for queue in longest:

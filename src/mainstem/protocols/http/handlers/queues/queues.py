@@ -115,11 +115,13 @@ class QueueHandlers:
         names, more = await smallest(queues, query.after, query.limit, Pace(self._broker.clock))
         given = {"namespace": query.namespace, "limit": query.limit}
         following = f"{QUEUES}?{urlencode(given | {'after': names[-1]})}" if more else None
+        await self._queues.know(queues[name] for name in names)
         return QueuePage([_summarize(queues[name]) for name in names], following)
 
     async def get_queue(self, call: Call) -> QueueDocument:
         """A queue: what waits, how far behind it is, what is in force."""
         queue = self._queue(call)
+        await self._queues.open(queue)
         lanes: list[LaneDocument] = []
         for lane in queue.lanes:
             lag = await self._lag.measure(lane.log, lane.cursor.first_open())

@@ -300,8 +300,9 @@ class ConnectionReader:
             try:
                 end = self._watch.add(place.log)
             except UnknownLog:
-                end = None  # deleted meanwhile: reading says so
-            if end is None or end.end != place.answer.end:
+                grown.append(place)  # deleted meanwhile: reading says so
+                continue
+            if end is not None and end.end != place.answer.end:  # None: it is told later
                 grown.append(place)
         self._watched = wanted
         if grown:
@@ -311,7 +312,7 @@ class ConnectionReader:
         fetch = self._fetch
         if fetch is None or self._reading:
             return
-        moved = [place for place in fetch.places if place.log in ends]
+        moved = [place for place in fetch.places if place.log in ends and ends[place.log].end != place.answer.end]
         if moved:
             self._gather(moved)
 
