@@ -15,6 +15,8 @@
     namespaces    what separates topics, queues and exchanges of one tenant from another's
     access        users, and what they may do
     policies      properties of queues and exchanges by their names
+    envelopes     how messages were addressed, by the protocol that published them
+    dialects      how each protocol of queues words what administrators see
     letters       messages of a queue, looked at and edited where they are
     redrives      dead letters on their way back
     schedules     records that are published later
@@ -44,7 +46,7 @@ from mainstem.broker.clock import Clock
 from mainstem.broker.dead_letters.browsing import Letters
 from mainstem.broker.dead_letters.dead_letters import DeadLetters
 from mainstem.broker.dead_letters.redrives import Redrives
-from mainstem.broker.dialect import Dialect
+from mainstem.broker.dialect import Dialects
 from mainstem.broker.groups.directed_groups import DirectedGroups
 from mainstem.broker.groups.group_configs import GroupConfigs
 from mainstem.broker.groups.groups import Groups
@@ -119,14 +121,15 @@ class Broker:
         )
         self.queues.rules_for = self._rules_for
         self.policies.on_change.append(self._policies_changed)
+        self.envelopes = self.queues.dead_lettering.envelopes
+        self.dialects = Dialects(self.envelopes)
         delivery = BrokerDelivery(
             clock,
             self.routes,
             lambda namespace, name: self.topics.named(namespace).get(name),
             self.queues.find,
             self.queues.outbox,
-            lambda message: self.queues.dead_lettering.envelopes.headers_of(message),
-            lambda message: self.queues.dead_lettering.envelopes.properties_of(message),
+            self.envelopes,
         )
         self.letters = Letters(engine, self.queues)
         self.redrives = Redrives(engine, clock, self.queues)
@@ -149,8 +152,6 @@ class Broker:
         )
         self.pipelines = Pipelines(engine, clock)
         self.pipelines.origins.append(lambda: table_pipelines(self.topics))
-        self.dialect: Dialect | None = None
-        """How the protocol of queues words things, once somebody speaks it."""
         self.publish = engine.commit
         self.read = engine.read
         self.find = engine.offset_at

@@ -1,6 +1,6 @@
-"""How the protocol of queues words what administrators see and declare.
+"""How protocols of queues word what administrators see and declare: a registry by origin.
 
-Management does not know that protocol, and adapters do not know each other; whoever speaks it says so here when it starts.
+Adapters do not know each other; each protocol adds its dialect when the broker starts, whether it listens or not.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from mainstem.broker.envelopes import Address, EnvelopeRegistry
 from mainstem.broker.queues import Message, Queue, QueueProperties
 from mainstem.model.endpoints import Endpoints
 from mainstem.model.errors import PeerError
@@ -34,8 +35,7 @@ class Sealed(msgspec.Struct, frozen=True):
 class Opened(msgspec.Struct, frozen=True):
     """A message as a client of that protocol sees it."""
 
-    exchange: str
-    routing_key: str
+    address: Address
     properties: Mapping[str, Any]
 
 
@@ -99,11 +99,32 @@ class Dialect(Protocol):
     def check_same(self, name: str, present: QueueProperties, wanted: QueueProperties) -> None:
         """Whether a queue that is there may be declared like this."""
 
-    def seal(self, exchange: str, routing_key: str, properties: Mapping[str, Any]) -> Sealed:
-        """A message to be published."""
+    def seal(self, address: Address, properties: Mapping[str, Any]) -> Sealed:
+        """A message to be published, under the address's one key."""
 
     def open(self, message: Message) -> Opened:
         """A message of a queue."""
 
     def connections(self) -> list[ConnectionFacts]:
         """Who is connected."""
+
+
+class Dialects:
+    """By origin: the name of the protocol."""
+
+    def __init__(self, envelopes: EnvelopeRegistry) -> None:
+        self._envelopes = envelopes
+        self._by_origin: dict[str, Dialect] = {}
+
+    def add(self, origin: str, dialect: Dialect) -> None:
+        """A protocol says how it words things."""
+        self._by_origin[origin] = dialect
+
+    def get(self, origin: str) -> Dialect | None:
+        """Of this protocol; None: nobody has added it."""
+        return self._by_origin.get(origin)
+
+    def of(self, message: Message) -> Dialect | None:
+        """Of the protocol that published a message; None: it is a record of a topic."""
+        origin = self._envelopes.origin_of(message)
+        return None if origin is None else self._by_origin.get(origin)

@@ -184,6 +184,9 @@ class Server:
         broker.stages.govern(self._settings.stages)
         self._broker = broker
         services = Services(self._operations, broker)
+        for registration in REGISTERED.values():
+            if registration.introduce is not None:
+                registration.introduce(broker)
         for name, addresses in self._settings.listen.items():
             if addresses:
                 self._adapters[name] = REGISTERED[name].connect(services, self._settings.protocols[name])

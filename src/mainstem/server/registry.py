@@ -43,6 +43,8 @@ class Registration(msgspec.Struct, frozen=True):
     connect: Connect
     check: Callable[[Any, list[str]], None] | None = None
     """Whether it can and may be served on these hosts with its settings. Raises ValueError."""
+    introduce: Callable[[Broker], object] | None = None
+    """Says to the broker how messages of this protocol are addressed and worded; called whether it listens or not."""
 
 
 def _connect_amqp(services: Services, settings: msgspec.Struct) -> OpenSession:
@@ -58,9 +60,6 @@ def _connect_kafka(services: Services, settings: msgspec.Struct) -> OpenSession:
 
 
 def _connect_management(services: Services, settings: msgspec.Struct) -> OpenSession:
-    if services.broker.dialect is None:
-        # Nobody listens for AMQP, or not yet: its words are needed all the same.
-        amqp.AmqpAdapter(AmqpSettings(), services.broker, services.operations)
     adapter = management.ManagementAdapter(cast(ManagementSettings, settings), services.broker, services.operations)
     return adapter.open_session
 
@@ -69,7 +68,9 @@ REGISTERED: dict[str, Registration] = {
     registration.name: registration
     for registration in (
         Registration(kafka.NAME, (kafka.DEFAULT_PORT,), KafkaSettings, _connect_kafka, kafka.check_listening),
-        Registration(amqp.NAME, (amqp.DEFAULT_PORT,), AmqpSettings, _connect_amqp, amqp.check_listening),
+        Registration(
+            amqp.NAME, (amqp.DEFAULT_PORT,), AmqpSettings, _connect_amqp, amqp.check_listening, amqp.introduce
+        ),
         Registration(http.NAME, (http.DEFAULT_PORT,), HttpSettings, _connect_http, http.check_listening),
         Registration(management.NAME, (management.DEFAULT_PORT,), ManagementSettings, _connect_management),
     )

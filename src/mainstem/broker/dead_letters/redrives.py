@@ -215,6 +215,6 @@ class Redrives:
         return None if target.refuses() else target
 
     def _readdressed(self, message: Message, target: Queue, times: int) -> bytes:
-        block = self._queues.dead_lettering.envelopes.re_routed(message, "", target.name)
+        block = self._queues.dead_lettering.envelopes.readdressed(message, "", target.name)
         kept = [header for header in decode_headers(block) if header[0] != REDRIVEN_HEADER]
         return encode_headers([*kept, (REDRIVEN_HEADER, str(times).encode())])

@@ -9,8 +9,6 @@ from mainstem.broker.queues.queue import Queue
 from mainstem.broker.queues.queues import Queues
 from mainstem.broker.queues.settling.dead_lettering import (
     Death,
-    Envelopes,
-    NeutralEnvelopes,
     Origin,
     Reason,
     deaths_of,
@@ -30,9 +28,7 @@ __all__ = [
     "Consumer",
     "DeadLetterTarget",
     "Death",
-    "Envelopes",
     "Message",
-    "NeutralEnvelopes",
     "Origin",
     "Outbox",
     "Put",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from mainstem.broker.clock import Clock
+from mainstem.broker.envelopes import Envelopes
 from mainstem.broker.queues.publishing.outbox import Put
 from mainstem.coordination.catalog.catalog import Topic
 from mainstem.coordination.catalog.partitioning import partition_of
@@ -111,16 +112,14 @@ class BrokerDelivery:
         topic_of: Callable[[str, str], Topic | None],
         queue_of: Callable[[str, str], Queue | None],
         outbox: Outbox,
-        headers_of: Callable[[Message], Mapping[str, object]],
-        properties_of: Callable[[Message], Mapping[str, object]],
+        envelopes: Envelopes,
     ) -> None:
         self._clock = clock
         self._routes = routes
         self._topic_of = topic_of
         self._queue_of = queue_of
         self._outbox = outbox
-        self._headers_of = headers_of
-        self._properties_of = properties_of
+        self._envelopes = envelopes
         self._turn = 0
         self.unroutable_total = 0
 
@@ -163,8 +162,8 @@ class BrokerDelivery:
             routed = self._routes.of(target.namespace).route_all(
                 exchange,
                 target.routing_keys,
-                lambda: self._headers_of(message),
-                lambda: self._properties_of(message),
+                lambda: self._envelopes.headers_of(message),
+                lambda: self._envelopes.properties_of(message),
                 due=True,
             )
         except UnknownExchange:

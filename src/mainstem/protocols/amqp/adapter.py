@@ -11,8 +11,11 @@ from typing import Any, Protocol
 from mainstem.broker.broker import Broker
 from mainstem.model.endpoints import UNKNOWN, Endpoints
 from mainstem.protocols.amqp.handlers.connection import AmqpConnection
+from mainstem.protocols.amqp.handlers.dialect import introduce
 from mainstem.protocols.amqp.handlers.node import Node, Spawn
 from mainstem.protocols.amqp.session import AmqpSession, AmqpSettings
+
+__all__ = ["DEFAULT_PORT", "NAME", "AmqpAdapter", "check_listening", "introduce"]
 
 NAME = "amqp"
 DEFAULT_PORT = 5672

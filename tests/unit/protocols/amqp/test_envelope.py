@@ -81,7 +81,7 @@ def test_a_dead_letter_is_addressed_anew(is_old: bool) -> None:
     encoded = encode_properties({"headers": {"a": Field("longstr", b"1")}, "expiration": "5", "message_id": "m"})
     old = old_block("x", "k", encoded)
     sealed = seal("x", "k", encoded, decode_properties(encoded), 5)
-    block = Envelopes().re_routed(message(old if is_old else sealed), "dead", "letters")
+    block = Envelopes().readdressed(message(old if is_old else sealed), "dead", "letters")
     names = [name for name, _ in decode_headers(block)]
     assert names.count("amqp.raw") == 1
     assert "amqp" not in names

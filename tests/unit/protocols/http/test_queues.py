@@ -7,6 +7,7 @@ from typing import Any
 from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
 from mainstem.broker.dead_letters.browsing import take
+from mainstem.broker.envelopes import Address
 from mainstem.broker.queues import DeadLetterTarget, Queue, QueueProperties, encode_headers
 from mainstem.coordination.administration.entries import Namespace
 from mainstem.protocols.amqp.adapter import AmqpAdapter
@@ -182,10 +183,10 @@ async def test_a_redrive_keeps_to_its_rate_and_can_be_ended(client: Client) -> N
 @with_queues
 async def test_an_edited_message_of_amqp_is_another_one_for_its_clients_too(client: Client) -> None:
     AmqpAdapter(AmqpSettings(), client.broker, FixedOperations())
-    dialect = client.broker.dialect
+    dialect = client.broker.dialects.get("amqp")
     assert dialect is not None
     queue = await declare(client, "q")
-    sealed = dialect.seal("ex", "key", {"headers": {"a": "1", "n": 5}, "message_id": "id"})
+    sealed = dialect.seal(Address("ex", ("key",)), {"headers": {"a": "1", "n": 5}, "message_id": "id"})
     client.broker.queues.outbox.put([queue], sealed.headers, b"v")
     await client.broker.queues.outbox.wait_durable()
     (shown,) = (await client.get("/v1/queues/q/messages"))["messages"]
@@ -196,5 +197,5 @@ async def test_an_edited_message_of_amqp_is_another_one_for_its_clients_too(clie
     message = await take(queue)
     assert message is not None
     opened = dialect.open(message)
-    assert (opened.exchange, opened.routing_key) == ("ex", "key")
+    assert opened.address == Address("ex", ("key",))
     assert opened.properties == {"headers": {"n": 5, "b": "2"}, "message_id": "id"}

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from mainstem.broker.envelopes import EnvelopeRegistry, Envelopes
 from mainstem.broker.queues.publishing.outbox import Put
 from mainstem.coordination.queues.deaths import (
     Attempt,
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 __all__ = [
     "DeadLettering",
     "Death",
-    "Envelopes",
-    "NeutralEnvelopes",
     "Origin",
     "Reason",
     "deaths_of",
@@ -54,72 +53,6 @@ log = logging.getLogger(__name__)
 COURSES_MAX = 1_024
 COURSE_BYTES_MAX = 2_048
 """Headers that are longer are hardly those of another message, too."""
-
-
-class Envelopes(Protocol):
-    """What a protocol knows of the messages that it has published: how they were addressed."""
-
-    def exchange_of(self, message: Message) -> str:
-        """Where it was published."""
-
-    def routing_key_of(self, message: Message) -> str:
-        """Under which key."""
-
-    def cc_of(self, message: Message) -> Sequence[str]:
-        """Under which further keys."""
-
-    def headers_of(self, message: Message) -> Mapping[str, object]:
-        """Headers as routes look at them."""
-
-    def properties_of(self, message: Message) -> Mapping[str, object]:
-        """What else routes look at: message_id, correlation_id, timestamp, as far as they are set."""
-
-    def re_routed(self, message: Message, exchange: str, routing_key: str) -> bytes:
-        """Its block of headers, addressed anew; without a time to live."""
-
-    def is_lasting(self, message: Message) -> bool:
-        """Whether all of this is the same for every message of its queue that has the same headers."""
-
-
-class NeutralEnvelopes:
-    """Of messages that no exchange has seen: a topic's record was sent to its queue."""
-
-    def exchange_of(self, message: Message) -> str:
-        """The default exchange."""
-        return ""
-
-    def routing_key_of(self, message: Message) -> str:
-        """The queue itself."""
-        return str(message.lane.queue.name)
-
-    def cc_of(self, message: Message) -> Sequence[str]:
-        """None."""
-        return ()
-
-    def headers_of(self, message: Message) -> Mapping[str, object]:
-        """The record's, as text where they are."""
-        return {name: _text(content) for name, content in decode_headers(message.headers)}
-
-    def properties_of(self, message: Message) -> Mapping[str, object]:
-        """A record has none."""
-        return {}
-
-    def re_routed(self, message: Message, exchange: str, routing_key: str) -> bytes:
-        """The record's, as they are."""
-        return encode_headers([header for header in decode_headers(message.headers) if header[0] != TTL_HEADER])
-
-    def is_lasting(self, message: Message) -> bool:
-        """It is."""
-        return True
-
-
-def _text(content: bytes | None) -> object:
-    if content is None:
-        return None
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return content
 
 
 class _Course(NamedTuple):
@@ -146,8 +79,8 @@ class DeadLettering:
     def __init__(self, queues: Queues, routes: Routes) -> None:
         self._queues = queues
         self._routes = routes
-        self.envelopes: Envelopes = NeutralEnvelopes()
-        """How messages were addressed; the adapter that knows sets it."""
+        self.envelopes = EnvelopeRegistry()
+        """How messages were addressed; adapters that know add to it."""
         self._courses: dict[tuple[Queue, Reason, bytes], _Course] = {}
         self._generation = -1
         """Of the queues that the courses lead to."""
@@ -193,17 +126,17 @@ class DeadLettering:
         queue: Queue = message.lane.queue
         target = queue.rules.dead_letter
         assert target is not None
-        envelopes = self.envelopes
-        routing_key, cc = envelopes.routing_key_of(message), envelopes.cc_of(message)
-        death = Death(queue.name, reason, 1, 0, 0, envelopes.exchange_of(message), [routing_key, *cc], _ttl(message))
+        envelopes = self.envelopes.of(message)
+        exchange, keys = envelopes.address_of(message)
+        death = Death(queue.name, reason, 1, 0, 0, exchange, list(keys), _ttl(message))
         earlier = deaths_of(message.headers)
         if target.routing_key is not None:
-            routing_key, cc = target.routing_key, ()
-        names = self._route(queue, target.exchange, [routing_key, *cc], message)
+            keys = (target.routing_key,)
+        names = self._route(queue, target.exchange, keys, message)
         deaths = with_death(earlier, death)
         found = [self._queues.find(queue.namespace, name) for name in names if not is_cycle(name, deaths)]
         targets = tuple([one for one in found if one is not None and not one.is_gone])
-        block = decode_headers(envelopes.re_routed(message, target.exchange, routing_key)) if targets else []
+        block = decode_headers(envelopes.readdressed(message, target.exchange, keys[0])) if targets else []
         kept = [header for header in block if header[0] not in (DEAD_HEADER, TTL_HEADER)]
         return _Course(
             routes,

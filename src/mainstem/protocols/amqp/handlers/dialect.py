@@ -1,4 +1,7 @@
-"""AMQP as administrators see it: broker.dialect."""
+"""AMQP as the rest of the broker meets it: how its messages are addressed, and how administrators see it.
+
+Both are added to the broker when it starts, whether AMQP listens or not.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from mainstem.broker.broker import Broker
 from mainstem.broker.dialect import ChannelFacts, ConnectionFacts, ConsumerFacts, NotInDialect, Opened, Sealed
+from mainstem.broker.envelopes import Address
 from mainstem.broker.queues import Message, QueueProperties
 from mainstem.model.header_names import KEY_HEADER
 from mainstem.protocols.amqp.codec.properties import (
@@ -20,19 +25,19 @@ from mainstem.protocols.amqp.codec.properties import (
 from mainstem.protocols.amqp.errors import AmqpError, ConnectionError_
 from mainstem.protocols.amqp.handlers.publish.plans import expiration_ms
 from mainstem.protocols.amqp.mapping.arguments import check_equivalent, declared_arguments, queue_properties
-from mainstem.protocols.amqp.mapping.envelope import further_keys, seal
+from mainstem.protocols.amqp.mapping.envelope import MARKS, Envelopes, further_keys, seal
 from mainstem.protocols.amqp.mapping.values import plain_table, readable, table_of
 
 if TYPE_CHECKING:
     from mainstem.protocols.amqp.handlers.channel import Channel
     from mainstem.protocols.amqp.handlers.connection import AmqpConnection
-    from mainstem.protocols.amqp.handlers.node import Node
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _KINDS = {name: kind for _, name, kind in LAYOUT}
 CONNECTION_FORCED = 320
+ORIGIN = "amqp"
 
 
 def _in_words(function: Callable[P, T]) -> Callable[P, T]:
@@ -49,10 +54,12 @@ def _in_words(function: Callable[P, T]) -> Callable[P, T]:
 
 
 class AmqpDialect:
-    """Over the node that all connections share."""
+    """Over all connections of a broker."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, envelopes: Envelopes) -> None:
+        self.envelopes = envelopes
+        self.clients: dict[AmqpConnection, None] = {}
+        """Who is connected, of all listeners."""
 
     @_in_words
     def queue_properties(
@@ -74,8 +81,9 @@ class AmqpDialect:
         check_equivalent(present, wanted, f"queue '{name}'")
 
     @_in_words
-    def seal(self, exchange: str, routing_key: str, properties: Mapping[str, Any]) -> Sealed:
+    def seal(self, address: Address, properties: Mapping[str, Any]) -> Sealed:
         """A message to be published."""
+        exchange, (routing_key, *_) = address
         decoded = _checked(properties)
         headers = decoded.get("headers", {})
         keys = (routing_key, *further_keys(headers, "CC"), *further_keys(headers, "BCC"))
@@ -92,15 +100,26 @@ class AmqpDialect:
 
     def open(self, message: Message) -> Opened:
         """A message of a queue."""
-        envelope = self._node.envelopes.open(message)
+        envelope = self.envelopes.open(message)
         properties = decode_properties(envelope.properties)
         if "headers" in properties:
             properties["headers"] = plain_table(properties["headers"])
-        return Opened(envelope.exchange, envelope.routing_key, properties)
+        return Opened(Address(envelope.exchange, (envelope.routing_key,)), properties)
 
     def connections(self) -> list[ConnectionFacts]:
         """Who is connected."""
-        return [_describe(connection) for connection in self._node.connections]
+        return [_describe(connection) for connection in self.clients]
+
+
+def introduce(broker: Broker) -> AmqpDialect:
+    """Say to a broker, once, how messages of AMQP are addressed and worded."""
+    known = broker.dialects.get(ORIGIN)
+    if isinstance(known, AmqpDialect):
+        return known
+    dialect = AmqpDialect(Envelopes())
+    broker.envelopes.add(ORIGIN, MARKS, dialect.envelopes)
+    broker.dialects.add(ORIGIN, dialect)
+    return dialect
 
 
 def _describe(connection: AmqpConnection) -> ConnectionFacts:

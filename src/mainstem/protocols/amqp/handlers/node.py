@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mainstem.broker.broker import Broker
 from mainstem.protocols.amqp.codec.field_table import Field, Table, decode_table, text
 from mainstem.protocols.amqp.errors import AmqpError, fail
-from mainstem.protocols.amqp.handlers.dialect import AmqpDialect
-from mainstem.protocols.amqp.mapping.envelope import Envelopes
+from mainstem.protocols.amqp.handlers.dialect import introduce
 from mainstem.protocols.amqp.session import AmqpSettings, LoginRefused
 
 if TYPE_CHECKING:
     from mainstem.protocols.amqp.handlers.channel import Channel
-    from mainstem.protocols.amqp.handlers.connection import AmqpConnection
 
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
 """Runs a coroutine to its end, on the broker's thread."""
@@ -54,8 +52,9 @@ class Node:
         self.broker = broker
         self.settings = settings
         self.spawn = spawn
-        self.envelopes = Envelopes()
-        self.connections: dict[AmqpConnection, None] = {}
+        dialect = introduce(broker)
+        self.envelopes = dialect.envelopes
+        self.connections = dialect.clients
         self.reply_channels: dict[str, Channel] = {}
         """Who listens for direct replies, by the name it was given for that."""
         self._password = password
@@ -63,8 +62,6 @@ class Node:
         self._admits_guest = admits_guest
         self._random = random
         self._connected = 0
-        broker.queues.dead_lettering.envelopes = self.envelopes
-        broker.dialect = AmqpDialect(self)
 
     def has_namespace(self, namespace: str) -> bool:
         """Whether there is such a virtual host."""

@@ -17,9 +17,10 @@ from __future__ import annotations
 import struct
 from binascii import Error as BinasciiError
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
+from mainstem.broker.envelopes import Address
 from mainstem.broker.queues import Message, deaths_of, decode_headers, encode_headers, find_header
 from mainstem.model.header_names import KEY_HEADER, TTL_HEADER
 from mainstem.protocols.amqp.codec.field_table import Field, Table, encode_table
@@ -32,6 +33,8 @@ from mainstem.protocols.amqp.mapping.values import plain_table, readable
 
 RAW_HEADER = "amqp.raw"
 OLD_HEADER = "amqp"
+MARKS = (RAW_HEADER, OLD_HEADER)
+"""Headers by which a message of AMQP is known."""
 RESERVED_PREFIXES = ("mainstem-", "amqp.")
 CACHED_MAX = 4_096
 CACHED_BYTES_MAX = 2_048
@@ -158,19 +161,12 @@ class Envelopes:
         address = b"\0" + encode_short_string(routing_key)
         return Envelope(exchange, routing_key, address, encode_properties(properties), is_lasting=False)
 
-    # What dead-lettering asks (broker.queues.Envelopes)
+    # What dead-lettering asks (broker.envelopes)
 
-    def exchange_of(self, message: Message) -> str:
-        """Where it was published."""
-        return self.open(message).exchange
-
-    def routing_key_of(self, message: Message) -> str:
-        """Under which key."""
-        return self.open(message).routing_key
-
-    def cc_of(self, message: Message) -> Sequence[str]:
-        """Under which further keys."""
-        return further_keys(self._table(message), "CC")
+    def address_of(self, message: Message) -> Address:
+        """Where it was published, with the keys of its CC header."""
+        envelope = self.open(message)
+        return Address(envelope.exchange, (envelope.routing_key, *further_keys(self._table(message), "CC")))
 
     def headers_of(self, message: Message) -> Mapping[str, object]:
         """Headers as routes look at them."""
@@ -180,7 +176,7 @@ class Envelopes:
         """Properties as routes look at them."""
         return decode_properties(self.open(message).properties)
 
-    def re_routed(self, message: Message, exchange: str, routing_key: str) -> bytes:
+    def readdressed(self, message: Message, exchange: str, key: str) -> bytes:
         """Its block, addressed anew; without a time to live, and without further keys when it got another one."""
         block = [
             header
@@ -194,9 +190,9 @@ class Envelopes:
         end = key_at + 1 + stored[key_at]
         properties = decode_properties(stored[end:])
         properties.pop("expiration", None)
-        if "CC" in properties.get("headers", {}) and routing_key != self.routing_key_of(message):
+        if "CC" in properties.get("headers", {}) and key != self.open(message).routing_key:
             del properties["headers"]["CC"]
-        content = encode_short_string(exchange) + encode_short_string(routing_key) + encode_properties(properties)
+        content = encode_short_string(exchange) + encode_short_string(key) + encode_properties(properties)
         kept = [header for header in block if header[0] not in (RAW_HEADER, OLD_HEADER)]
         return encode_headers([*kept, (RAW_HEADER, b2a_base64(content, newline=False))])
 

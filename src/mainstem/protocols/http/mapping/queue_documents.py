@@ -17,8 +17,6 @@ from mainstem.protocols.http.mapping.documents import PAGE_ITEMS_DEFAULT, After,
 OFFSETS_MAX = 10_000
 Offset = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Lane = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
-OPAQUE_HEADERS = frozenset({"amqp", "amqp.raw"})
-"""What AMQP gives back exactly as it came; shown readably besides."""
 INTERNAL_PREFIX = "mainstem-"
 """Headers of ours, shown as facts."""
 
@@ -277,7 +275,7 @@ def describe_rules(queue: Queue) -> dict[str, str]:
     return shown
 
 
-def describe_message(found: FoundMessage) -> MessageDocument:
+def describe_message(found: FoundMessage, opaque: frozenset[str]) -> MessageDocument:
     """A message with what is known of it."""
     message = found.message
     origin = origin_of(message)
@@ -288,7 +286,11 @@ def describe_message(found: FoundMessage) -> MessageDocument:
         given_out=found.is_given_out,
         key=decode_content(message.key),
         value=decode_content(message.value),
-        headers={name: content for name, content in headers.items() if not _is_internal(name)},
+        headers={
+            name: content
+            for name, content in headers.items()
+            if name not in opaque and not name.startswith(INTERNAL_PREFIX)
+        },
         origin=None if origin is None else _describe_origin(origin),
         deaths=[
             DeathDocument(death.queue, death.reason, death.count, death.first_ms, death.last_ms)
@@ -302,10 +304,6 @@ def _describe_origin(origin: Origin) -> OriginDocument:
     facts = msgspec.structs.asdict(origin)
     facts["attempts"] = [AttemptDocument(attempt.time_ms, attempt.error) for attempt in origin.attempts]
     return OriginDocument(**facts)
-
-
-def _is_internal(name: str) -> bool:
-    return name in OPAQUE_HEADERS or name.startswith(INTERNAL_PREFIX)
 
 
 def describe_redrive(redrive: Redrive) -> RedriveDocument:

@@ -9,6 +9,7 @@ from mainstem.broker.dialect import ConnectionFacts
 from mainstem.protocols.management.errors import NotFound
 from mainstem.protocols.management.handlers.callers import Caller
 from mainstem.protocols.management.handlers.paths import Call, Path
+from mainstem.protocols.management.mapping.amqp_words import connections_of
 from mainstem.protocols.management.mapping.listing import listing, one
 from mainstem.protocols.management.mapping.rows import channel_row, connection_row, consumer_row, found_in
 
@@ -38,7 +39,7 @@ class ClientPaths:
 
     def _seen(self, caller: Caller) -> list[ConnectionFacts]:
         """Their own, or all."""
-        found = [] if self._broker.dialect is None else self._broker.dialect.connections()
+        found = connections_of(self._broker)
         return [facts for facts in found if caller.sees_all() or facts.user == caller.name]
 
     def connections(self, call: Call) -> Any:

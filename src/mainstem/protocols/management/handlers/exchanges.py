@@ -7,6 +7,7 @@ import binascii
 from typing import Any
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.envelopes import Address
 from mainstem.broker.errors import UnknownExchange
 from mainstem.broker.queues import REFUSED
 from mainstem.broker.routes import Destination, DestinationKind, Exchange, NewExchange
@@ -15,8 +16,8 @@ from mainstem.protocols.management.errors import BadRequest, Forbidden
 from mainstem.protocols.management.handlers.bindings import bindings_from, bindings_to
 from mainstem.protocols.management.handlers.callers import Caller
 from mainstem.protocols.management.handlers.paths import Call, Path, created
-from mainstem.protocols.management.handlers.queues import dialect_of
 from mainstem.protocols.management.mapping import fields
+from mainstem.protocols.management.mapping.amqp_words import dialect_of
 from mainstem.protocols.management.mapping.listing import listing, one
 from mainstem.protocols.management.mapping.rows import binding_rows, exchange_row
 from mainstem.protocols.management.mapping.words import exchange_of
@@ -100,7 +101,7 @@ class ExchangePaths:
         body = call.fields()
         key, payload = fields.short("routing_key", fields.text(body, "routing_key")), _payload(body)
         properties = fields.table(body, "properties", PROPERTIES_LEVELS_MAX)
-        sealed = dialect_of(self._broker).seal(exchange.name, key, properties)
+        sealed = dialect_of(self._broker).seal(Address(exchange.name, (key,)), properties)
         routed = self._broker.routes.of(namespace).route_all(
             exchange.name, sealed.routing_keys, lambda: sealed.plain_headers, lambda: properties
         )

@@ -16,6 +16,7 @@ from mainstem.protocols.management.mapping.administration import (
     namespace_from,
     namespace_row,
 )
+from mainstem.protocols.management.mapping.amqp_words import connections_of
 from mainstem.protocols.management.mapping.listing import Row, listing, one
 from mainstem.protocols.management.mapping.words import host_of, namespace_of
 from mainstem.wire.http.messages import Response
@@ -84,10 +85,9 @@ class HostPaths:
             raise BadRequest("the default virtual host stays")
         if found.metadata.get(PROTECTED):
             raise PreconditionFailed(f"Refusing to delete virtual host '{call.steps[0]}' because it is protected")
-        if self._broker.dialect is not None:
-            for facts in self._broker.dialect.connections():
-                if facts.namespace == namespace:
-                    facts.close(f"vhost '{call.steps[0]}' is deleted")
+        for facts in connections_of(self._broker):
+            if facts.namespace == namespace:
+                facts.close(f"vhost '{call.steps[0]}' is deleted")
         for queue in self._broker.queues.all(namespace):
             await self._broker.queues.delete(queue)
         await self._broker.routes.of(namespace).clear()

@@ -19,6 +19,7 @@ from mainstem.protocols.management.handlers.definitions import COMPATIBLE_VERSIO
 from mainstem.protocols.management.handlers.parameters import put_global
 from mainstem.protocols.management.handlers.paths import OK, Call, Path
 from mainstem.protocols.management.mapping import fields
+from mainstem.protocols.management.mapping.amqp_words import connections_of
 from mainstem.protocols.management.mapping.listing import Row, one
 from mainstem.protocols.management.mapping.rates import Rates, counts_of, lengths_of
 from mainstem.protocols.management.mapping.rows import NODE
@@ -106,7 +107,7 @@ class OverviewPaths:
         queues = [queue for name in names for queue in broker.queues.all(name)]
         await broker.queues.know(queues)
         lengths, stats = self._rates.describe(caller.name, lengths_of(queues), counts_of(queues))
-        connections = [] if broker.dialect is None else broker.dialect.connections()
+        connections = connections_of(broker)
         seen = [facts for facts in connections if caller.sees_all() or facts.user == caller.name]
         channels = [channel for facts in seen for channel in facts.channels]
         row: Row = {

@@ -11,11 +11,12 @@ from mainstem.broker.dialect import Dialect
 from mainstem.broker.errors import UnknownQueue
 from mainstem.broker.queues import Message, Queue
 from mainstem.broker.routes import Destination, DestinationKind
-from mainstem.protocols.management.errors import BadRequest, Unavailable
+from mainstem.protocols.management.errors import BadRequest
 from mainstem.protocols.management.handlers.bindings import bindings_to
 from mainstem.protocols.management.handlers.callers import Caller
 from mainstem.protocols.management.handlers.paths import Call, Path, created
 from mainstem.protocols.management.mapping import fields
+from mainstem.protocols.management.mapping.amqp_words import connections_of, dialect_of
 from mainstem.protocols.management.mapping.listing import Row, listing, one
 from mainstem.protocols.management.mapping.rates import Rates, counts_of, lengths_of
 from mainstem.protocols.management.mapping.rows import binding_rows, consumer_row, queue_row
@@ -72,7 +73,7 @@ class QueuePaths:
         """One queue, with those who consume it."""
         queue = self._find(call)
         await self._queues.know((queue,))
-        connections = [] if self._broker.dialect is None else self._broker.dialect.connections()
+        connections = connections_of(self._broker)
         details = [
             consumer_row(facts, channel, consumer)
             for facts in connections
@@ -168,13 +169,6 @@ class QueuePaths:
         return queue
 
 
-def dialect_of(broker: Broker) -> Dialect:
-    """How queues are worded. Raises Unavailable."""
-    if broker.dialect is None:
-        raise Unavailable("nobody speaks AMQP here")
-    return broker.dialect
-
-
 async def declare_queue(broker: Broker, caller: Caller, namespace: str, name: str, body: dict[str, Any]) -> bool:
     """Declare a queue; answers whether it is new. Raises ManagementError and kinds of MainstemError."""
     if not name:
@@ -217,8 +211,8 @@ def _message_row(message: Message, queue: Queue, dialect: Dialect, encoding: str
     return {
         "payload_bytes": len(message.value),
         "redelivered": message.deliveries > 0,
-        "exchange": opened.exchange,
-        "routing_key": opened.routing_key,
+        "exchange": opened.address.exchange,
+        "routing_key": opened.address.key,
         "message_count": queue.ready_count,
         "properties": dict(opened.properties),
         "payload": shown,

@@ -13,6 +13,7 @@ from mainstem.broker.dialect import ChannelFacts, ConnectionFacts, ConsumerFacts
 from mainstem.broker.queues import Queue
 from mainstem.broker.routes import Binding, Destination, DestinationKind, Exchange
 from mainstem.coordination.administration.policies import KIND_OF_QUEUE
+from mainstem.protocols.management.mapping.amqp_words import ORIGIN
 from mainstem.protocols.management.mapping.listing import Row
 from mainstem.protocols.management.mapping.words import host_of
 
@@ -24,7 +25,8 @@ GIVEN_NAME = "connection_name"
 def queue_row(queue: Queue, broker: Broker) -> Row:
     """A queue."""
     ready, unsettled = queue.ready_count, queue.unsettled_count
-    arguments = {} if broker.dialect is None else dict(broker.dialect.queue_arguments(queue.properties))
+    dialect = broker.dialects.get(ORIGIN)
+    arguments = {} if dialect is None else dict(dialect.queue_arguments(queue.properties))
     properties = queue.properties
     return {
         "name": queue.name,

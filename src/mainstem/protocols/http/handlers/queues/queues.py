@@ -23,7 +23,6 @@ from mainstem.protocols.http.mapping.contents import Bytes, Content, encode_cont
 from mainstem.protocols.http.mapping.documents import NoQuery
 from mainstem.protocols.http.mapping.queue_documents import (
     INTERNAL_PREFIX,
-    OPAQUE_HEADERS,
     Count,
     LaneDocument,
     MessageChange,
@@ -201,7 +200,8 @@ class QueueHandlers:
             given = {name: value for name, value in msgspec.structs.asdict(query).items() if value is not None}
             path = path_of("v1", "queues", call.path.name, "messages")
             following = f"{path}?{urlencode(given | {'after': encode_place(page.after)})}"
-        return MessagePage([describe_message(found) for found in page.found], following)
+        opaque = self._broker.envelopes.mark_names  # each shown readably besides
+        return MessagePage([describe_message(found, opaque) for found in page.found], following)
 
     async def edit_message(self, call: Call) -> None:
         """Other content: the message goes to the end of its queue. In one commit."""
@@ -219,8 +219,9 @@ class QueueHandlers:
     def _edited(self, message: Message, changes: dict[str, Content]) -> bytes:
         """Its headers with these changes, for those who read records and for those who read messages."""
         headers = dict(decode_headers(message.headers))
-        if changes and not OPAQUE_HEADERS.isdisjoint(headers) and self._broker.dialect is not None:
-            opened = self._broker.dialect.open(message)
+        dialect = self._broker.dialects.of(message)
+        if changes and dialect is not None:
+            opened = dialect.open(message)
             plain = {
                 name: value for name, value in opened.properties.get("headers", {}).items() if not _is_of_deaths(name)
             }
@@ -228,9 +229,7 @@ class QueueHandlers:
                 plain.pop(name, None)
                 if content is not None:
                     plain[name] = encode_content(content, f"/headers/{name}") if isinstance(content, Bytes) else content
-            sealed = self._broker.dialect.seal(
-                opened.exchange, opened.routing_key, {**opened.properties, "headers": plain}
-            )
+            sealed = dialect.seal(opened.address, {**opened.properties, "headers": plain})
             kept = {name: value for name, value in headers.items() if name.startswith(INTERNAL_PREFIX)}
             return encode_headers(list((dict(decode_headers(sealed.headers)) | kept).items()))
         for name, content in changes.items():
