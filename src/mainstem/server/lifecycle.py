@@ -184,9 +184,9 @@ class Server:
         broker.stages.govern(self._settings.stages)
         self._broker = broker
         services = Services(self._operations, broker)
-        for registration in REGISTERED.values():
+        for name, registration in REGISTERED.items():
             if registration.introduce is not None:
-                registration.introduce(broker)
+                registration.introduce(broker, self._settings.protocols[name])
         for name, addresses in self._settings.listen.items():
             if addresses:
                 self._adapters[name] = REGISTERED[name].connect(services, self._settings.protocols[name])

@@ -43,12 +43,17 @@ class Registration(msgspec.Struct, frozen=True):
     connect: Connect
     check: Callable[[Any, list[str]], None] | None = None
     """Whether it can and may be served on these hosts with its settings. Raises ValueError."""
-    introduce: Callable[[Broker], object] | None = None
-    """Says to the broker how messages of this protocol are addressed and worded; called whether it listens or not."""
+    introduce: Callable[[Broker, Any], object] | None = None
+    """Says to the broker what holds whether the protocol listens or not, by its settings: how its messages are addressed and
+    worded, and the rules of what other protocols share."""
 
 
 def _connect_amqp(services: Services, settings: msgspec.Struct) -> OpenSession:
     return amqp.AmqpAdapter(cast(AmqpSettings, settings), services.broker, services.operations).open_session
+
+
+def _introduce_amqp(broker: Broker, settings: AmqpSettings) -> None:
+    amqp.introduce(broker)
 
 
 def _connect_http(services: Services, settings: msgspec.Struct) -> OpenSession:
@@ -67,9 +72,11 @@ def _connect_management(services: Services, settings: msgspec.Struct) -> OpenSes
 REGISTERED: dict[str, Registration] = {
     registration.name: registration
     for registration in (
-        Registration(kafka.NAME, (kafka.DEFAULT_PORT,), KafkaSettings, _connect_kafka, kafka.check_listening),
         Registration(
-            amqp.NAME, (amqp.DEFAULT_PORT,), AmqpSettings, _connect_amqp, amqp.check_listening, amqp.introduce
+            kafka.NAME, (kafka.DEFAULT_PORT,), KafkaSettings, _connect_kafka, kafka.check_listening, kafka.govern
+        ),
+        Registration(
+            amqp.NAME, (amqp.DEFAULT_PORT,), AmqpSettings, _connect_amqp, amqp.check_listening, _introduce_amqp
         ),
         Registration(http.NAME, (http.DEFAULT_PORT,), HttpSettings, _connect_http, http.check_listening),
         Registration(management.NAME, (management.DEFAULT_PORT,), ManagementSettings, _connect_management),

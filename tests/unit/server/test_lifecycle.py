@@ -93,6 +93,23 @@ async def test_the_ready_line_names_every_address() -> None:
 
 
 @runs
+async def test_what_protocols_share_has_its_rules_though_their_port_is_off() -> None:
+    settings = (
+        "kafka.offsets_retention_ms=1234",
+        "kafka.dead_letter_topic_prefix=gone.",
+        "kafka.consumer_group_session_timeout_ms=7000",
+    )
+    async with serving(assignments=settings) as running:
+        broker = running.server._broker
+        assert broker is not None
+        assert broker.groups._rules.offsets_retention_ms == 1234
+        assert broker.groups._expiry is not None, "offsets of groups expire"
+        assert broker.dead_letters._letter_rules.prefix == "gone."
+        assert broker.group_configs.options()["consumer.session.timeout.ms"].default == "7000"
+        assert broker.dialects.get("amqp") is not None
+
+
+@runs
 async def test_stopping_drains_closes_storage_and_exits_0() -> None:
     async with serving() as running:
         running.server.stop()

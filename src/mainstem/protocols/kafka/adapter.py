@@ -108,6 +108,53 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def govern(broker: Broker, settings: KafkaSettings) -> None:
+    """Set the rules of groups and their dead letters, which other protocols share.
+
+    The server calls this whether Kafka listens or not: offsets of groups expire without it, too.
+    """
+    broker.group_configs.govern(
+        BeatRules(
+            settings.group_members_max,
+            settings.consumer_group_session_timeout_ms,
+            settings.consumer_group_heartbeat_interval_ms,
+            may_upgrade=settings.consumer_group_migration in ("bidirectional", "upgrade"),
+            may_downgrade=settings.consumer_group_migration in ("bidirectional", "downgrade"),
+        ),
+        BeatRules(
+            settings.share_group_members_max,
+            settings.share_group_session_timeout_ms,
+            settings.share_group_heartbeat_interval_ms,
+        ),
+        LeaseLimits(
+            settings.share_group_record_lock_duration_ms,
+            settings.share_group_delivery_count_limit,
+            settings.share_group_partition_record_locks_max,
+        ),
+        StreamsRules(
+            settings.streams_group_members_max,
+            settings.streams_group_session_timeout_ms,
+            settings.streams_group_heartbeat_interval_ms,
+            settings.streams_group_standby_replicas,
+            settings.streams_group_initial_delay_ms,
+            settings.streams_group_assignment_interval_ms,
+        ),
+    )
+    broker.groups.govern(
+        GroupRules(
+            members_max=settings.group_members_max,
+            session_timeout_ms_min=settings.group_session_timeout_ms_min,
+            session_timeout_ms_max=settings.group_session_timeout_ms_max,
+            initial_delay_ms=settings.group_initial_delay_ms,
+            offsets_retention_ms=settings.offsets_retention_ms,
+            offset_note_bytes_max=settings.offset_metadata_bytes_max,
+        )
+    )
+    broker.dead_letters.govern(
+        LetterRules(settings.dead_letter_topic_prefix, settings.dead_letter_topics_create, settings.partitions_default)
+    )
+
+
 class KafkaAdapter:
     """Opens a session per connection."""
 
@@ -118,48 +165,7 @@ class KafkaAdapter:
         self._operations = operations
         self._clock = broker.clock
         self._tasks: set[asyncio.Task[None]] = set()
-        broker.group_configs.govern(
-            BeatRules(
-                settings.group_members_max,
-                settings.consumer_group_session_timeout_ms,
-                settings.consumer_group_heartbeat_interval_ms,
-                may_upgrade=settings.consumer_group_migration in ("bidirectional", "upgrade"),
-                may_downgrade=settings.consumer_group_migration in ("bidirectional", "downgrade"),
-            ),
-            BeatRules(
-                settings.share_group_members_max,
-                settings.share_group_session_timeout_ms,
-                settings.share_group_heartbeat_interval_ms,
-            ),
-            LeaseLimits(
-                settings.share_group_record_lock_duration_ms,
-                settings.share_group_delivery_count_limit,
-                settings.share_group_partition_record_locks_max,
-            ),
-            StreamsRules(
-                settings.streams_group_members_max,
-                settings.streams_group_session_timeout_ms,
-                settings.streams_group_heartbeat_interval_ms,
-                settings.streams_group_standby_replicas,
-                settings.streams_group_initial_delay_ms,
-                settings.streams_group_assignment_interval_ms,
-            ),
-        )
-        broker.groups.govern(
-            GroupRules(
-                members_max=settings.group_members_max,
-                session_timeout_ms_min=settings.group_session_timeout_ms_min,
-                session_timeout_ms_max=settings.group_session_timeout_ms_max,
-                initial_delay_ms=settings.group_initial_delay_ms,
-                offsets_retention_ms=settings.offsets_retention_ms,
-                offset_note_bytes_max=settings.offset_metadata_bytes_max,
-            )
-        )
-        broker.dead_letters.govern(
-            LetterRules(
-                settings.dead_letter_topic_prefix, settings.dead_letter_topics_create, settings.partitions_default
-            )
-        )
+        govern(broker, settings)
         self._throttles = Throttles(broker)
         listener = PLAINTEXT if settings.user is None else SASL_PLAINTEXT
         shown = BrokerSettings(settings, self._advertised, self._store_facts, listener, self._http_address)
