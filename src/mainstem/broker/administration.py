@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from mainstem.coordination.administration.entries import (
+    ApplyTo,
     Entry,
     Key,
     Namespace,
@@ -23,17 +24,30 @@ from mainstem.coordination.administration.entries import (
     User,
 )
 from mainstem.coordination.administration.errors import InvalidEntry, UnknownEntry, UnknownNamespace, UnknownUser
-from mainstem.coordination.administration.passwords import hash_password, is_password
-from mainstem.coordination.administration.policies import PolicySet, check_policy
+from mainstem.coordination.administration.passwords import (
+    HASHINGS,
+    SHA256,
+    hash_password,
+    hashing_of,
+    is_password,
+    is_password_hash,
+)
+from mainstem.coordination.administration.patterns import check_pattern
+from mainstem.coordination.administration.policies import KIND_OF_QUEUE, PolicySet, check_policy
 from mainstem.coordination.administration.registry import SCOPE, Registry
 from mainstem.coordination.catalog.catalog import DEFAULT_NAMESPACE
 from mainstem.model.errors import MainstemError
 from mainstem.storage.contract import Commit, Engine, Mutation
 
 __all__ = [
+    "HASHINGS",
+    "KIND_OF_QUEUE",
+    "SHA256",
     "Access",
     "Action",
     "Administration",
+    "ApplyTo",
+    "InvalidEntry",
     "Namespace",
     "Namespaces",
     "Parameter",
@@ -43,6 +57,9 @@ __all__ = [
     "Policy",
     "TopicPermission",
     "User",
+    "check_pattern",
+    "hashing_of",
+    "is_password_hash",
 ]
 
 Action: TypeAlias = Literal["configure", "write", "read"]

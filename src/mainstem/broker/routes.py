@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from mainstem.coordination.routes.binding import Binding, Destination, DestinationKind
+from mainstem.coordination.routes.binding import Binding, Destination, DestinationKind, binding_identity
 from mainstem.coordination.routes.errors import UnknownExchange
-from mainstem.coordination.routes.exchange import Exchange, NewExchange
+from mainstem.coordination.routes.exchange import KINDS, Exchange, NewExchange
 from mainstem.coordination.routes.matchers import Facts
 from mainstem.coordination.routes.routing import Delayed, Routed, follow, no_facts
 from mainstem.coordination.routes.table import SCOPE, RouteChanges, RouteTable, decode_change, in_order
@@ -19,6 +19,7 @@ from mainstem.model.errors import MainstemError
 from mainstem.storage.contract import Commit, Engine
 
 __all__ = [
+    "KINDS",
     "Binding",
     "Delayed",
     "Destination",
@@ -29,6 +30,7 @@ __all__ = [
     "Routed",
     "Router",
     "Routes",
+    "binding_identity",
 ]
 
 ROUTES_CACHED_MAX = 10_000

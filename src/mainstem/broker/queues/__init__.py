@@ -16,6 +16,7 @@ from mainstem.broker.queues.settling.dead_lettering import (
 )
 from mainstem.coordination.queues.names import queue_name_of, topic_name_of
 from mainstem.coordination.queues.properties import DeadLetterTarget, QueueProperties
+from mainstem.coordination.subscriptions.selector import InvalidSelector, compile_expression
 from mainstem.wire.messages.header_block import decode_headers, find_header, ttl_of
 from mainstem.wire.messages.message import Message
 from mainstem.wire.record_batch import encode_headers
@@ -28,6 +29,7 @@ __all__ = [
     "Consumer",
     "DeadLetterTarget",
     "Death",
+    "InvalidSelector",
     "Message",
     "Origin",
     "Outbox",
@@ -38,6 +40,7 @@ __all__ = [
     "Queues",
     "Reason",
     "StreamStart",
+    "compile_expression",
     "deaths_of",
     "decode_headers",
     "decode_origin",

@@ -9,8 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
 
-from mainstem.broker.queues import DeadLetterTarget, QueueProperties
-from mainstem.coordination.subscriptions.selector import InvalidSelector, compile_expression
+from mainstem.broker.queues import DeadLetterTarget, InvalidSelector, QueueProperties, compile_expression
 from mainstem.protocols.amqp.codec.field_table import INTEGER_TYPES, Field, Table, decode_stored_table, encode_table
 from mainstem.protocols.amqp.errors import precondition_failed
 from mainstem.protocols.amqp.mapping.words import inequivalent, term

@@ -6,8 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from mainstem.broker.broker import Broker
-from mainstem.broker.routes import Binding, Destination, DestinationKind
-from mainstem.coordination.routes.binding import binding_identity
+from mainstem.broker.routes import Binding, Destination, DestinationKind, binding_identity
 from mainstem.protocols.management.errors import Forbidden, Missing, NotFound
 from mainstem.protocols.management.handlers.callers import Caller
 from mainstem.protocols.management.handlers.paths import CREATED, Call, Path

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from mainstem.broker.broker import CLUSTER_NAME, Broker
 from mainstem.broker.queues import QueueProperties
-from mainstem.coordination.routes.exchange import KINDS
+from mainstem.broker.routes import KINDS
 from mainstem.protocols.management.codec import encode_json
 from mainstem.protocols.management.errors import NotFound
 from mainstem.protocols.management.handlers.callers import MONITORING

@@ -6,16 +6,19 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from mainstem.broker.administration import (
+    HASHINGS,
+    SHA256,
     Access,
+    ApplyTo,
     Namespace,
     Parameter,
     Permission,
     Policy,
     TopicPermission,
     User,
+    hashing_of,
+    is_password_hash,
 )
-from mainstem.coordination.administration.entries import ApplyTo
-from mainstem.coordination.administration.passwords import HASHINGS, SHA256, hashing_of, is_password_hash
 from mainstem.protocols.management.errors import BadRequest
 from mainstem.protocols.management.mapping import fields
 from mainstem.protocols.management.mapping.listing import Row

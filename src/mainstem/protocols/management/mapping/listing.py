@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mainstem.coordination.administration.errors import InvalidEntry
-from mainstem.coordination.administration.patterns import check_pattern
+from mainstem.broker.administration import InvalidEntry, check_pattern
 from mainstem.protocols.management.errors import BadRequest
 
 PAGE_ITEMS_MAX = 500

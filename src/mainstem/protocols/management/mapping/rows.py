@@ -7,12 +7,11 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote_plus
 
-from mainstem.broker.administration import Policies
+from mainstem.broker.administration import KIND_OF_QUEUE, Policies
 from mainstem.broker.broker import Broker
 from mainstem.broker.dialect import ChannelFacts, ConnectionFacts, ConsumerFacts
 from mainstem.broker.queues import Queue
 from mainstem.broker.routes import Binding, Destination, DestinationKind, Exchange
-from mainstem.coordination.administration.policies import KIND_OF_QUEUE
 from mainstem.protocols.management.mapping.amqp_words import ORIGIN
 from mainstem.protocols.management.mapping.listing import Row
 from mainstem.protocols.management.mapping.words import host_of

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mainstem.broker.errors import QueueBusy
-from mainstem.broker.queues import Message, Queue
-from mainstem.coordination.subscriptions.selector import compile_expression
+from mainstem.broker.queues import Message, Queue, compile_expression
 from mainstem.protocols.amqp.codec.field_table import Table
 from mainstem.protocols.amqp.codec.methods import Method
 from mainstem.protocols.amqp.errors import (

@@ -13,8 +13,7 @@ from mainstem.broker.errors import (
     ReservedExchange,
     UnknownExchange,
 )
-from mainstem.broker.routes import Destination, DestinationKind, Exchange, NewExchange
-from mainstem.coordination.routes.exchange import KINDS
+from mainstem.broker.routes import KINDS, Destination, DestinationKind, Exchange, NewExchange
 from mainstem.protocols.amqp.codec.methods import Method
 from mainstem.protocols.amqp.errors import access_refused, not_found, precondition_failed
 from mainstem.protocols.amqp.handlers.permissions import check_exchange, check_key

@@ -10,7 +10,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from mainstem.broker.queues import HOLD, REFUSED, TRANSACTION_BYTES_MAX, Put
-from mainstem.coordination.schedules.scheduled_record import Target
+from mainstem.broker.schedules import Target
 from mainstem.protocols.amqp.codec.framing import METHOD, encode_content, encode_frame
 from mainstem.protocols.amqp.codec.methods import encode_method
 from mainstem.protocols.amqp.errors import NO_ROUTE, precondition_failed

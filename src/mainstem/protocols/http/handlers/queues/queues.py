@@ -11,8 +11,7 @@ from msgspec import UNSET
 from mainstem.broker.broker import Broker
 from mainstem.broker.dead_letters.browsing import Where, letter_filter
 from mainstem.broker.dead_letters.redrives import Redrive, RedriveWish
-from mainstem.broker.queues import Message, Put, Queue, decode_headers, encode_headers
-from mainstem.coordination.subscriptions.selector import InvalidSelector
+from mainstem.broker.queues import InvalidSelector, Message, Put, Queue, decode_headers, encode_headers
 from mainstem.protocols.http import errors
 from mainstem.protocols.http.codec import Response, encode_json
 from mainstem.protocols.http.handlers.groups.lag import LagMeter
