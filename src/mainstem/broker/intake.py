@@ -16,8 +16,9 @@ from collections.abc import Callable
 
 from mainstem.storage.contract import Engine
 
-UNWRITTEN_BYTES_MAX = 32 << 20
-"""Above this, clients wait. It keeps the disk busy, and is written in a fraction of a second."""
+UNWRITTEN_BYTES_MAX = 8 << 20
+"""Above this, clients wait. It is two full groups of commits, which keeps the disk busy. A commit of another client waits behind it,
+so more of it makes that client slower and nothing faster (docs/benchmarks.md, Overload)."""
 
 
 class Intake:
