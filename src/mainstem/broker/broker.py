@@ -44,7 +44,7 @@ from mainstem.broker.clients.quotas import ClientQuotas
 from mainstem.broker.clients.scram_users import ScramUsers
 from mainstem.broker.clock import Clock
 from mainstem.broker.dead_letters.browsing import Letters
-from mainstem.broker.dead_letters.dead_letters import DeadLetters
+from mainstem.broker.dead_letters.record_letters import RecordLetters
 from mainstem.broker.dead_letters.redrives import Redrives
 from mainstem.broker.dialect import Dialects
 from mainstem.broker.groups.directed_groups import DirectedGroups
@@ -106,7 +106,7 @@ class Broker:
         self.directed_groups = DirectedGroups(engine, clock, topology, configs.consumer_rules)
         self.streams_groups = StreamsGroups(engine, clock, topology, self.topics, configs.streams_rules)
         self.groups = Groups(engine, clock, catalog.by_id, self.directed_groups, self.streams_groups)
-        self.dead_letters = DeadLetters(engine, clock, self.topics, configs.rules, self.heavy_work)
+        self.dead_letters = RecordLetters(engine, clock, self.topics, self.heavy_work)
         subscriptions = Subscriptions(engine, clock, configs.rules, self.dead_letters)
         self.share_groups = ShareGroups(engine, clock, topology, configs, subscriptions, configs.share_rules)
         self.share_groups.is_taken = self.groups.__contains__
@@ -121,7 +121,7 @@ class Broker:
         )
         self.queues.rules_for = self._rules_for
         self.policies.on_change.append(self._policies_changed)
-        self.envelopes = self.queues.dead_lettering.envelopes
+        self.envelopes = self.queues.dead_letters.envelopes
         self.dialects = Dialects(self.envelopes)
         delivery = BrokerDelivery(
             clock,

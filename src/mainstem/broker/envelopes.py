@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from mainstem.coordination.queues.deaths import deaths_of
+from mainstem.coordination.dead_letters.deaths import deaths_of
 from mainstem.model.header_names import KEY_HEADER, TTL_HEADER
 from mainstem.wire.messages.header_block import decode_headers
 from mainstem.wire.messages.message import Message
@@ -135,3 +135,11 @@ def _text(content: bytes | None) -> object:
         return content.decode()
     except UnicodeDecodeError:
         return content
+
+
+def priority_of(message: Message, envelopes: Envelopes) -> int:
+    """What its publisher said; of a queue with priorities, the level that it had."""
+    if message.lane.queue.properties.priority_max:
+        return int(message.lane.number)
+    priority = envelopes.properties_of(message).get("priority", 0)
+    return priority if isinstance(priority, int) else 0

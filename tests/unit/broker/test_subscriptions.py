@@ -61,21 +61,21 @@ def test_what_was_to_be_buried_is_when_somebody_gives_up_half_way(monkeypatch: p
         try:
             subscriptions, log = await written(MemoryEngine(runtime), b"a", b"b")
             await subscriptions.take("g", log, WISH)
-            begun, write = asyncio.Event(), subscriptions._letters.write
+            begun, write = asyncio.Event(), subscriptions._letters.of_records
 
             async def slow(*arguments: object) -> object:
                 begun.set()
                 await asyncio.sleep(60)
                 raise AssertionError
 
-            monkeypatch.setattr(subscriptions._letters, "write", slow)
+            monkeypatch.setattr(subscriptions._letters, "of_records", slow)
             ruling = {log: [Ruling(0, 0, LeaseVerdict.REJECT)]}
             asking = asyncio.create_task(subscriptions.rule("g", "member", ruling))
             await begun.wait()
             asking.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await asking
-            monkeypatch.setattr(subscriptions._letters, "write", write)
+            monkeypatch.setattr(subscriptions._letters, "of_records", write)
             assert await subscriptions.rule("g", "member", {log: [Ruling(1, 1, LeaseVerdict.ACCEPT)]}) == {}
             assert subscriptions.cursors("g")[log].floor == 2
         finally:

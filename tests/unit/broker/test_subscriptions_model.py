@@ -64,7 +64,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     @property
     def now_ms(self) -> int:
-        return int(self.world.runtime.monotonic() * 1000)
+        return self.world.runtime.now_ms()
 
     # What is written
 
@@ -160,7 +160,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
             self.leases[offset] = (owner, self.now_ms + LEASE_MS)
             return
         del self.leases[offset]
-        if verdict is not LeaseVerdict.RELEASE:
+        if verdict not in (LeaseVerdict.RELEASE, LeaseVerdict.RETRY):
             self.done.add(offset)
         elif self.deliveries[offset] >= DELIVERIES_MAX:
             self.unsure.add(offset)
@@ -236,7 +236,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         if hasattr(self, "world"):
             assert self.cursor.floor <= self.end
             assert self.cursor.settled_count >= 0
-            assert all(offset >= self.cursor.floor for offset in self.cursor.leases)
+            assert all(offset >= self.cursor.floor for offset in self.cursor.held)
 
 
 TestSubscriptions = SubscriptionMachine.TestCase

@@ -19,7 +19,7 @@ from mainstem.broker.acquisitions.settlement import EndedAcquisition, Settlement
 from mainstem.broker.acquisitions.topic_holds import TopicHolds
 from mainstem.broker.catalog.topics import Topics
 from mainstem.broker.clock import Clock, Timer
-from mainstem.broker.dead_letters.dead_letters import DeadLetters
+from mainstem.broker.dead_letters.record_letters import RecordLetters
 from mainstem.broker.groups.share_groups import ShareGroups
 from mainstem.broker.queues import Queues
 from mainstem.coordination.acquisitions.acquisition import (
@@ -69,7 +69,7 @@ class Acquisitions:
         clock: Clock,
         topics: Topics,
         groups: ShareGroups,
-        letters: DeadLetters,
+        letters: RecordLetters,
         queues: Queues,
     ) -> None:
         self._engine = engine

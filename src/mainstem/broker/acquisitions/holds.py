@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 from mainstem.broker.queues import Put
 from mainstem.coordination.acquisitions.acquisition import Acquisition, RecordVerdict, Source, Stretch, Stretches
 from mainstem.coordination.subscriptions.cursor import NEVER, Counts, Cursor
+from mainstem.coordination.subscriptions.subscribed_log import SubscribedLog
 from mainstem.storage.contract import Append, Mutation
 
 
@@ -24,10 +25,6 @@ class AcquisitionRequest(NamedTuple):
 
 class Part(Protocol):
     """What becomes of the records of one acquisition: decided, and to be done with one commit."""
-
-    @property
-    def resting(self) -> Mapping[int, Stretches]:
-        """What others are not given before a time, by that time: held on under an acquisition of its own."""
 
     def letters(self) -> Sequence[Put]:
         """To be published to queues."""
@@ -93,7 +90,7 @@ class SettledStretches:
 
     __slots__ = ("_before", "cursor", "stretches")
 
-    def __init__(self, cursor: Cursor, stretches: Sequence[Stretch]) -> None:
+    def __init__(self, cursor: SubscribedLog, stretches: Sequence[Stretch]) -> None:
         self.cursor = cursor
         self.stretches = stretches
         self._before: dict[int, Counts] = {}

@@ -16,11 +16,11 @@ from mainstem.broker.acquisitions.queue_part import QueuePart, read_again
 from mainstem.broker.dead_letters.browsing import take
 from mainstem.broker.queues import Message, Queue, Queues
 from mainstem.broker.queues.reading import messages_or_work
-from mainstem.broker.queues.settling.dead_lettering import Reason
 from mainstem.coordination.acquisitions.acquisition import Acquisition, RecordVerdict, Source, Stretch, Stretches
 from mainstem.coordination.acquisitions.acquisitions import STRETCHES_MAX
+from mainstem.coordination.dead_letters.deaths import Reason
 from mainstem.coordination.errors import QueueBusy, QueueLocked, UnknownQueue, UnsuitableSource
-from mainstem.coordination.subscriptions.cursor import NEVER
+from mainstem.coordination.subscriptions.cursor import NEVER, Counts
 from mainstem.storage.contract import Engine, ReadHint
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class QueueHolds:
             add(taken, lane.log, Stretch(message.offset, message.offset, message.deliveries + 1))
         for lane in dict.fromkeys(message.lane for message in ordered):
             for first, last, _ in taken.get(lane.log, ()):
-                lane.hold(first, last)
+                lane.cursor.acquire(first, last)
                 lane.queue.delivered += last - first + 1
         return taken
 
@@ -117,7 +117,7 @@ class QueueHolds:
             lane = self.lane(log)
             if lane is not None and held:
                 for first, last, _ in held:
-                    lane.unhold(first, last)
+                    lane.cursor.unacquire(first, last)
                 read_again(lane, held[0].first)
 
     def lane(self, log: int) -> QueueLane | None:
@@ -133,7 +133,7 @@ class QueueHolds:
             for log, (first, last, _) in one.held():
                 lane = self.lane(log)
                 if lane is not None and lane.queue is queue:
-                    lane.hold(first, last)
+                    lane.cursor.acquire(first, last)
 
     async def judge(
         self, one: Acquisition, judged: Iterable[tuple[int, Stretch, RecordVerdict]], now_ms: int
@@ -206,10 +206,6 @@ def _put_back(messages: Iterable[Message]) -> None:
 
 def _delay(lane: QueueLane, offset: int, verdict: RecordVerdict) -> int | None:
     """How long a message rests before it is given out again; None: it was once too often."""
-    rules = lane.queue.rules
-    failures = lane.cursor.counts.get(offset, NEVER).failures + verdict.failed
-    if rules.deliveries_max is not None and failures > rules.deliveries_max:
-        return None
-    if verdict.failed and not verdict.delay_ms and rules.retry is not None and failures:
-        return rules.retry.next_delay_ms(failures, random.random)
-    return verdict.delay_ms
+    deliveries, failures = lane.cursor.counts.get(offset, NEVER)
+    counts = Counts(deliveries + 1, failures + verdict.failed)
+    return lane.queue.policy.delay_ms(counts, failed=verdict.failed, delay_ms=verdict.delay_ms, random=random.random)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mainstem.broker.acquisitions.holds import SettledStretches, Tried
 from mainstem.broker.queues import Message, Put, Queues
-from mainstem.broker.queues.settling.dead_lettering import Reason
 from mainstem.broker.queues.settling.settling import UNROUTED_PAUSE_MS
-from mainstem.coordination.acquisitions.acquisition import Stretch, Stretches
+from mainstem.coordination.acquisitions.acquisition import Stretch
+from mainstem.coordination.dead_letters.deaths import Reason
+from mainstem.coordination.dead_letters.targets import DeadLetterTarget
 from mainstem.storage.contract import Append, Mutation
 
 if TYPE_CHECKING:
@@ -37,13 +38,12 @@ class LanePart:
         self.applied = SettledStretches(lane.cursor, [*self.settled, *self.dead])
         self.applied.apply()
         for first, last, _ in self.applied.stretches:
-            lane.unhold(first, last)
+            lane.cursor.unacquire(first, last)
             lane.count -= last - first + 1
         for tried in self.tried:
             tried.note(lane.cursor)
         for offset, due_ms in self.rests.items():
-            lane.rests[offset] = (due_ms, None)
-            lane.rests_changed.add(offset)
+            lane.cursor.rest(offset, due_ms)
 
     def revert(self) -> None:
         """All is held again."""
@@ -51,13 +51,12 @@ class LanePart:
         assert self.applied is not None
         self.applied.revert()
         for first, last, _ in self.applied.stretches:
-            lane.hold(first, last)
+            lane.cursor.acquire(first, last)
             lane.count += last - first + 1
         for tried in self.tried:
             tried.revert(lane.cursor)
         for offset in self.rests:
-            lane.rests.pop(offset, None)
-            lane.rests_changed.add(offset)
+            lane.cursor.end_rest(offset)
 
     def done(self) -> None:
         """What is tried again is read again."""
@@ -66,9 +65,9 @@ class LanePart:
         queue.redelivered += len(self.tried)
         back = [*(held.first for held in self.returned), *self.rests]
         for first, last, _ in self.returned:
-            self.lane.unhold(first, last)
+            self.lane.cursor.unacquire(first, last)
         for offset in self.rests:
-            self.lane.unhold(offset, offset)
+            self.lane.cursor.unacquire(offset, offset)
         if back and not self.lane.is_gone:
             read_again(self.lane, min(back))
 
@@ -80,7 +79,6 @@ class QueuePart:
         self._queues = queues
         self._now_ms = now_ms
         self._lanes: dict[int, LanePart] = {}
-        self.resting: Mapping[int, Stretches] = {}
 
     def of(self, lane: QueueLane) -> LanePart:
         """What is of one lane."""
@@ -91,11 +89,11 @@ class QueuePart:
         puts: list[Put] = []
         for part in self._lanes.values():
             part.dead = []
-            target = part.lane.queue.rules.dead_letter
+            target = part.lane.queue.policy.dead_letter
             for message, reason, error in part.dying:
-                letters = self._queues.dead_lettering.letters(message, reason, error)
+                letters = self._queues.dead_letters.letters(message, reason, error)
                 stretch = Stretch(message.offset, message.offset, message.deliveries + 1)
-                if not letters and target is not None and target.strategy == "at-least-once":
+                if not letters and isinstance(target, DeadLetterTarget) and target.strategy == "at-least-once":
                     part.rests[message.offset] = self._now_ms + UNROUTED_PAUSE_MS
                 else:
                     part.dead.append(stretch)
@@ -126,6 +124,7 @@ class QueuePart:
         """Lane by lane."""
         for part in self._there():
             part.done()
+            self._queues.settling.watch(part.lane)
 
     def _there(self) -> list[LanePart]:
         return [part for part in self._lanes.values() if not part.lane.is_gone]

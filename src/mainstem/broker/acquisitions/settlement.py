@@ -50,14 +50,11 @@ class Settlement:
 
     def _state(self) -> list[Mutation]:
         table, state = self._table, []
-        for one, condition, part in self._endings:
+        for one, condition, _ in self._endings:
             if condition is None:
                 state += table.decide_forget(one)
             else:
                 state += table.decide_end(one, condition, self._now_ms)
-            for number, (due_ms, stretches) in enumerate(sorted(part.resting.items())):
-                name = f"{one.id}-{number}"
-                state += table.decide_open(name, one.source, stretches, self._now_ms, due_ms, Condition.RESTING)
         return state
 
 

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Mapping, Sequence
 
 from mainstem.broker.acquisitions.holds import AcquisitionRequest, SettledStretches, Tried, add
 from mainstem.broker.catalog.topics import Topics
-from mainstem.broker.dead_letters.dead_letters import MESSAGES, Condemned, DeadLetters
+from mainstem.broker.dead_letters.facts import MESSAGES, Condemned
+from mainstem.broker.dead_letters.record_letters import RecordLetters
 from mainstem.broker.groups.share_groups import ShareGroups
 from mainstem.broker.queues import Put
 from mainstem.broker.subscriptions.changes_underway import ChangesUnderway
 from mainstem.coordination.acquisitions.acquisition import Acquisition, RecordVerdict, Source, Stretch, Stretches
 from mainstem.coordination.acquisitions.acquisitions import STRETCHES_MAX
+from mainstem.coordination.dead_letters.deaths import Reason
 from mainstem.coordination.errors import UnknownGroup, UnknownTopic, UnsuitableSource
-from mainstem.coordination.subscriptions.cursor import NEVER
-from mainstem.coordination.subscriptions.leased_cursor import LeasedCursor, Spent
+from mainstem.coordination.subscriptions.cursor import NEVER, Counts
+from mainstem.coordination.subscriptions.delivery_policy import DeliveryPolicy
+from mainstem.coordination.subscriptions.leased_cursor import LeasedCursor
 from mainstem.storage.contract import Append, Edge, Engine, Mutation
-
-EXHAUSTED, REJECTED = MESSAGES[Spent.EXHAUSTED], MESSAGES[Spent.REJECTED]
 
 
 class TopicHolds:
     """Of all subscriptions."""
 
-    def __init__(self, engine: Engine, topics: Topics, groups: ShareGroups, letters: DeadLetters) -> None:
+    def __init__(self, engine: Engine, topics: Topics, groups: ShareGroups, letters: RecordLetters) -> None:
         self._engine = engine
         self._topics = topics
         self._groups = groups
@@ -106,32 +108,39 @@ class TopicHolds:
     ) -> TopicPart:
         """By the group's limit of deliveries; dead letters go where the group's settings say."""
         name = one.source.name
-        limit = self._groups.configs.rules(name).limits.deliveries_max
+        policy = self._groups.configs.rules(name).policy
         cursors = self._subscriptions.cursors(name)
         part = TopicPart(self, one.source)
         condemned: dict[int, list[Condemned]] = {}
         for log, stretch, verdict in judged:
             if log not in cursors:
                 continue  # the topic is gone
-            is_spent = verdict.kind in ("retry", "return") and stretch.deliveries >= limit
+            delay_ms = _delay(policy, stretch, verdict)
             if verdict.kind == "accept":
                 add(part.settled, log, stretch)
-            elif verdict.kind == "reject" or is_spent:
-                why = Spent.EXHAUSTED if is_spent else Spent.REJECTED
-                error = verdict.reason or (EXHAUSTED if is_spent else REJECTED)
+            elif verdict.kind == "reject" or delay_ms is None:
+                why: Reason = "rejected" if verdict.kind == "reject" else "delivery_limit"
+                error = verdict.reason or MESSAGES[why]
                 condemned.setdefault(log, []).extend(_condemned(cursors[log], stretch, why, error))
                 add(part.settled, log, stretch)
             else:
-                later = part.resting.setdefault(now_ms + verdict.delay_ms, {}) if verdict.delay_ms else part.returned
-                add(later, log, stretch)
+                if delay_ms:
+                    due = dict.fromkeys(range(stretch.first, stretch.last + 1), now_ms + delay_ms)
+                    part.rests.setdefault(log, {}).update(due)
+                else:
+                    add(part.returned, log, stretch)
                 part.tried.setdefault(log, []).append(Tried(stretch, verdict.failed))
         for log, of_log in condemned.items():
-            part.dead += await self._letters.write_condemned(name, log, of_log)
+            part.dead += await self._letters.of_records(name, log, policy.dead_letter, of_log)
         return part
 
     def cursors(self, source: Source) -> Mapping[int, LeasedCursor]:
         """As they are now."""
         return self._subscriptions.cursors(source.name)
+
+    def watch(self, source: Source) -> None:
+        """Something rests, and is to be free again in time."""
+        self._subscriptions.watch(source.name)
 
     def take_changes(self, source: Source, cursors: Sequence[LeasedCursor]) -> ChangesUnderway:
         """To be stored with a commit."""
@@ -147,7 +156,7 @@ class TopicPart:
         self.settled: dict[int, list[Stretch]] = {}
         self.tried: dict[int, list[Tried]] = {}
         self.returned: dict[int, list[Stretch]] = {}
-        self.resting: dict[int, dict[int, list[Stretch]]] = {}
+        self.rests: dict[int, dict[int, int]] = {}
         self.dead: list[Append] = []
         self._applied: list[SettledStretches] = []
         self._cursors: Mapping[int, LeasedCursor] = {}
@@ -163,8 +172,21 @@ class TopicPart:
         self._applied = [SettledStretches(cursors[log], held) for log, held in self.settled.items() if log in cursors]
         for settled in self._applied:
             settled.apply()
+            for first, last, _ in settled.stretches:
+                settled.cursor.unacquire(first, last)
         for log, tried in self._tried():
             tried.note(cursors[log])
+        for cursor, offset, due_ms in self._resting():
+            cursor.rest(offset, due_ms)
+
+    def _resting(self) -> list[tuple[LeasedCursor, int, int]]:
+        return [
+            (self._cursors[log], offset, due_ms)
+            for log, rests in self.rests.items()
+            if log in self._cursors
+            for offset, due_ms in rests.items()
+            if offset >= self._cursors[log].floor
+        ]
 
     def _tried(self) -> list[tuple[int, Tried]]:
         return [(log, tried) for log, of_log in self.tried.items() if log in self._cursors for tried in of_log]
@@ -183,8 +205,12 @@ class TopicPart:
         """Nothing was settled, and nothing tried."""
         for settled in self._applied:
             settled.revert()
+            for first, last, _ in settled.stretches:
+                settled.cursor.acquire(first, last)
         for log, tried in self._tried():
             tried.revert(self._cursors[log])
+        for cursor, offset, _ in self._resting():
+            cursor.end_rest(offset)
         if self._underway is not None:
             self._underway.put_back()
             self._underway = None
@@ -194,10 +220,22 @@ class TopicPart:
         if self._underway is not None:
             self._underway.stored()
             self._underway = None
+        for cursor, offset, _ in self._resting():
+            cursor.free_resting(offset)
         self._holds.free(self._source, self.returned)
+        if self.rests:
+            self._holds.watch(self._source)
 
 
-def _condemned(cursor: LeasedCursor, stretch: Stretch, why: Spent, error: str) -> Iterable[Condemned]:
+def _delay(policy: DeliveryPolicy, stretch: Stretch, verdict: RecordVerdict) -> int | None:
+    """How long records that are given back rest; None: they were given out too often."""
+    if verdict.kind not in ("retry", "return"):
+        return verdict.delay_ms
+    counts = Counts(stretch.deliveries, 0)
+    return policy.delay_ms(counts, failed=verdict.failed, delay_ms=verdict.delay_ms, random=random.random)
+
+
+def _condemned(cursor: LeasedCursor, stretch: Stretch, why: Reason, error: str) -> Iterable[Condemned]:
     for offset in range(max(stretch.first, cursor.floor), stretch.last + 1):
         failures = cursor.counts.get(offset, NEVER).failures + 1
         yield Condemned(offset, why, stretch.deliveries, failures, error)

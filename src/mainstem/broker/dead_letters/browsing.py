@@ -11,19 +11,22 @@ import functools
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from mainstem.broker.queues import Message, Origin, Put, Queue, Queues, decode_headers, decode_origin
+from mainstem.broker.dead_letters.facts import origin_of
+from mainstem.broker.publication import Put
 from mainstem.coordination.errors import QueueBusy
 from mainstem.coordination.subscriptions.selector import compile_expression
 from mainstem.model.errors import OffsetOutOfRange
-from mainstem.model.header_names import ORIGIN_HEADER, REDRIVEN_HEADER
 from mainstem.storage.contract import Engine, ReadHint, ReadResult
 from mainstem.wire.errors import DecompressedTooLarge
 from mainstem.wire.messages.compressed_batches import decode_compressed
+from mainstem.wire.messages.header_block import decode_headers
+from mainstem.wire.messages.message import Message
 from mainstem.wire.messages.stored_messages import decode_messages
 from mainstem.wire.record_batch import CONTROL, TRANSACTIONAL, batches_in, read_header
 from mainstem.wire.record_batch.survey import APART
 
 if TYPE_CHECKING:
+    from mainstem.broker.queues import Queue, Queues
     from mainstem.broker.queues.queue import QueueLane
 
 T = TypeVar("T")
@@ -87,7 +90,7 @@ class Letters:
                         continue
                     looked_at += 1
                     if wanted(message):
-                        is_out = message.offset in lane.unsettled or message.offset in lane.held
+                        is_out = message.offset in lane.unsettled or message.offset in lane.cursor.acquired
                         found.append(FoundMessage(message, is_out))
                         if len(found) == limit:
                             return FoundPage(found, Where(lane.number, message.offset))
@@ -198,22 +201,3 @@ def _texts(message: Message) -> dict[str, str]:
             except UnicodeDecodeError:
                 continue
     return texts
-
-
-def origin_of(message: Message) -> Origin | None:
-    """Where a dead letter comes from."""
-    for name, content in decode_headers(message.headers):
-        if name == ORIGIN_HEADER and content is not None:
-            try:
-                return decode_origin(content)
-            except ValueError:
-                return None
-    return None
-
-
-def redriven_count(message: Message) -> int:
-    """How often it was sent back."""
-    for name, content in decode_headers(message.headers):
-        if name == REDRIVEN_HEADER and content is not None and content.isdigit() and len(content) < 10:
-            return int(content)
-    return 0

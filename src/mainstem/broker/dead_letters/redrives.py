@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import TYPE_CHECKING
 
 from mainstem.broker.clock import Clock
-from mainstem.broker.dead_letters.browsing import (
-    HELD_MAX,
-    letter_filter,
-    origin_of,
-    redriven_count,
-    take,
-)
-from mainstem.broker.queues import Message, Put, Queue, Queues, decode_headers, encode_headers
-from mainstem.broker.queues.settling.dead_lettering import priority_of
-from mainstem.coordination.queues.redrive import (
+from mainstem.broker.dead_letters.browsing import HELD_MAX, letter_filter, take
+from mainstem.broker.dead_letters.facts import origin_of, redriven_count
+from mainstem.broker.envelopes import priority_of
+from mainstem.broker.publication import Put
+from mainstem.coordination.dead_letters.redrive import (
     SCOPE,
     RedriveEntry,
     RedriveState,
@@ -32,6 +28,12 @@ from mainstem.coordination.queues.redrive import (
 from mainstem.model.errors import EngineClosed, MainstemError
 from mainstem.model.header_names import REDRIVEN_HEADER
 from mainstem.storage.contract import Engine, Mutation
+from mainstem.wire.messages.header_block import decode_headers
+from mainstem.wire.messages.message import Message
+from mainstem.wire.record_batch import encode_headers
+
+if TYPE_CHECKING:
+    from mainstem.broker.queues import Queue, Queues
 
 __all__ = ["Redrive", "RedriveWish", "Redrives"]
 
@@ -183,7 +185,7 @@ class Redrives:
             return False
         headers, priority = (
             self._readdressed(message, target, times + 1),
-            priority_of(message, self._queues.dead_lettering.envelopes),
+            priority_of(message, self._queues.dead_letters.envelopes),
         )
         put = Put([target], headers, message.value, message.key, priority=priority)
 
@@ -215,6 +217,6 @@ class Redrives:
         return None if target.refuses() else target
 
     def _readdressed(self, message: Message, target: Queue, times: int) -> bytes:
-        block = self._queues.dead_lettering.envelopes.readdressed(message, "", target.name)
+        block = self._queues.dead_letters.envelopes.readdressed(message, "", target.name)
         kept = [header for header in decode_headers(block) if header[0] != REDRIVEN_HEADER]
         return encode_headers([*kept, (REDRIVEN_HEADER, str(times).encode())])

@@ -9,6 +9,7 @@ import msgspec
 from mainstem.coordination.groups.group_config import (
     GROUP_OPTIONS,
     SCOPE,
+    SHARE_POLICY,
     STREAMS_FIELDS,
     GroupOption,
     ShareRules,
@@ -19,7 +20,7 @@ from mainstem.coordination.groups.group_config import (
 )
 from mainstem.coordination.groups.heartbeats import BeatRules
 from mainstem.coordination.groups.streams.heartbeats import StreamsRules
-from mainstem.coordination.subscriptions.leased_cursor import LeaseLimits
+from mainstem.coordination.subscriptions.delivery_policy import DeliveryPolicy
 from mainstem.storage.contract import Engine, Mutation
 
 __all__ = ["GROUP_OPTIONS", "BeatRules", "GroupConfigs", "GroupOption"]
@@ -38,24 +39,24 @@ class GroupConfigs:
         self._consumer = BeatRules(members_max=10_000)
         self._share = BeatRules(members_max=200)
         self._streams = StreamsRules()
-        self._limits = LeaseLimits()
+        self._policy = SHARE_POLICY
         self._default_rules = ShareRules()
 
-    def govern(self, consumer: BeatRules, share: BeatRules, limits: LeaseLimits, streams: StreamsRules) -> None:
+    def govern(self, consumer: BeatRules, share: BeatRules, policy: DeliveryPolicy, streams: StreamsRules) -> None:
         """Set the rules of groups for which nothing else was set."""
-        self._consumer, self._share, self._limits, self._streams = consumer, share, limits, streams
-        self._default_rules = read_rules({}, limits)
-        self._rules = {name: read_rules(configs, limits) for name, configs in self._configs.items()}
+        self._consumer, self._share, self._policy, self._streams = consumer, share, policy, streams
+        self._default_rules = read_rules({}, policy)
+        self._rules = {name: read_rules(configs, policy) for name, configs in self._configs.items()}
 
     def options(self) -> Mapping[str, GroupOption]:
         """What can be set, with what holds where nothing was."""
         governed = {
             "consumer.heartbeat.interval.ms": self._consumer.heartbeat_interval_ms,
             "consumer.session.timeout.ms": self._consumer.session_timeout_ms,
-            "share.delivery.count.limit": self._limits.deliveries_max,
+            "share.delivery.count.limit": self._policy.deliveries_max,
             "share.heartbeat.interval.ms": self._share.heartbeat_interval_ms,
-            "share.partition.max.record.locks": self._limits.leases_max,
-            "share.record.lock.duration.ms": self._limits.lease_ms,
+            "share.partition.max.record.locks": self._policy.leases_max,
+            "share.record.lock.duration.ms": self._policy.lease_ms,
             "share.session.timeout.ms": self._share.session_timeout_ms,
         } | {name: getattr(self._streams, field) for name, field in STREAMS_FIELDS.items()}
         return GROUP_OPTIONS | {
@@ -103,4 +104,4 @@ class GroupConfigs:
 
     def _replay(self, name: str, configs: dict[str, str]) -> None:
         self._configs[name] = configs
-        self._rules[name] = read_rules(configs, self._limits)
+        self._rules[name] = read_rules(configs, self._policy)

@@ -1,21 +1,17 @@
 """Queues, as adapters use them."""
 
+from mainstem.broker.publication import Put
 from mainstem.broker.queues.delivery.consumers import Consumer
 from mainstem.broker.queues.delivery.streams import StreamStart
 from mainstem.broker.queues.limits import QueueLimits
-from mainstem.broker.queues.publishing.outbox import TRANSACTION_BYTES_MAX, Outbox, Put
+from mainstem.broker.queues.publishing.outbox import TRANSACTION_BYTES_MAX, Outbox
 from mainstem.broker.queues.publishing.outcome import HOLD, REFUSED, TAKEN
 from mainstem.broker.queues.queue import Queue
 from mainstem.broker.queues.queues import Queues
-from mainstem.broker.queues.settling.dead_lettering import (
-    Death,
-    Origin,
-    Reason,
-    deaths_of,
-    decode_origin,
-)
+from mainstem.coordination.dead_letters.deaths import Death, Origin, Reason, deaths_of, decode_origin
+from mainstem.coordination.dead_letters.targets import DeadLetterTarget
 from mainstem.coordination.queues.names import queue_name_of, topic_name_of
-from mainstem.coordination.queues.properties import DeadLetterTarget, QueueProperties
+from mainstem.coordination.queues.properties import QueueProperties
 from mainstem.coordination.subscriptions.selector import InvalidSelector, compile_expression
 from mainstem.wire.messages.header_block import decode_headers, find_header, ttl_of
 from mainstem.wire.messages.message import Message

@@ -12,10 +12,8 @@ from mainstem.coordination.errors import QueueInUse, QueueNotEmpty, UnknownQueue
 from mainstem.coordination.queues.entries import (
     SCOPE,
     forget_queue,
-    put_attempts,
     put_given,
     put_paused,
-    put_rest,
     put_rewound,
 )
 from mainstem.storage.answer import Answer
@@ -120,18 +118,10 @@ class QueueDeletion:
         await self._queues.open(queue)
         count = queue.ready_count
         for lane in queue.lanes:
-            kept = sorted([*lane.unsettled, *lane.held.below(lane.end)])
-            first = lane.cursor.floor
-            for offset in [*kept, lane.end]:
-                lane.cursor.settle_stretch(first, offset - 1)
-                first = offset + 1
+            kept = lane.cursor.settle_free(lane.end)
+            lane.resting.clear()
             lane.drop_window(lane.end)
             lane.count = len(kept)
-            lane.forget_attempts([offset for offset in lane.attempts if offset not in lane.unsettled])
-            for offset in list(lane.rests):
-                del lane.rests[offset]
-                lane.rests_changed.add(offset)
-                self._queues.timers.forget((lane, offset))
             self._queues.outbox.dirty(lane)
         await self._queues.outbox.wait_durable()
         return count
@@ -143,15 +133,9 @@ class QueueDeletion:
             state.append(put_paused(queue.namespace, queue.name, is_paused=False))
         for number in queue.logs:
             lane = next((lane for lane in queue.lanes if lane.log == number), None)
-            if lane is not None:
-                cursor, rests, attempts = lane.cursor, list(lane.rests), {*lane.attempts, *lane.attempts_changed}
-            else:
-                stored = self._stored.take(number)
-                cursor, rests, attempts = stored.cursor, list(stored.rests), set(stored.attempts)
+            cursor = self._stored.take(number).cursor if lane is None else lane.cursor
             state += cursor.decide_forget(SCOPE)
-            state += [put_given(number, None), put_rewound(number, None)]
-            state += [put_rest(number, offset, None) for offset in rests]
-            state += [put_attempts(number, offset, None) for offset in attempts]
+            state += [put_given(SCOPE, number, None), put_rewound(number, None)]
         router = self._routes.of(queue.namespace)
         routes = router.decide_forget_queue(queue.name)
         state += routes.state

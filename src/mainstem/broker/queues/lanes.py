@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from mainstem.broker.queues.publishing.committing import WINDOW_BYTES_MAX
-from mainstem.coordination.queues.entries import put_given
+from mainstem.coordination.queues.entries import SCOPE, put_given
 from mainstem.coordination.queues.lane import Lane
-from mainstem.coordination.subscriptions.cursor import Cursor
+from mainstem.coordination.subscriptions.subscribed_log import SubscribedLog
 from mainstem.model.errors import UnknownLog
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import Edge, Engine, Found, LogEnd
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mainstem.broker.queues.publishing.outbox import Outbox
     from mainstem.broker.queues.queue import Queue, QueueLane
     from mainstem.broker.queues.reading import WindowReader
+    from mainstem.broker.queues.settling.settling import Settling
     from mainstem.broker.queues.stored import StoredQueues
 
 RESERVED_OFFSETS = 16_384
@@ -52,6 +53,7 @@ class OpenLanes:
         dispatcher: Dispatcher,
         outbox: Outbox,
         reader: WindowReader,
+        settling: Settling,
         window_bytes_max: int,
     ) -> None:
         self._engine = engine
@@ -59,6 +61,7 @@ class OpenLanes:
         self._dispatcher = dispatcher
         self._outbox = outbox
         self._reader = reader
+        self._settling = settling
         self._window_bytes_max = window_bytes_max
         self._lanes: dict[int, QueueLane] = {}
         self._opening: dict[QueueLane, _Opening] = {}
@@ -97,17 +100,16 @@ class OpenLanes:
                 found.on_done(functools.partial(self._found_start, lane))
         if queue.properties.is_lasting or queue.is_borrowed:
             lane.reserved = lane.reserve_at = stored.given
-        floor = lane.cursor.floor
-        lane.rests = {offset: (due_ms, None) for offset, due_ms in stored.rests.items() if offset >= floor}
-        lane.rests_changed = {offset for offset in stored.rests if offset < floor}
-        lane.attempts = stored.attempts
+        self._settling.watch(lane)
         return lane
 
-    def _pass_over(self, queue: Queue, cursor: Cursor, start: int) -> None:
+    def _pass_over(self, queue: Queue, cursor: SubscribedLog, start: int) -> None:
         """Move the cursor past what retention took meanwhile."""
         if start > cursor.floor:
             queue.lost += start - cursor.floor - cursor.settled.count(cursor.floor, start)
             cursor.raise_floor(start)
+            for offset in [offset for offset in cursor.rests if offset < start]:
+                cursor.end_rest(offset)
 
     def _found_start(self, lane: QueueLane, found: Answer[Found]) -> None:
         opening = self._opening.get(lane)
@@ -155,7 +157,7 @@ class OpenLanes:
 
     def create(self, queue: Queue, number: int, log_number: int) -> QueueLane:
         """A lane whose log is being made; `follow` it once the log exists."""
-        lane = self._add(queue, number, Cursor(log_number, 0), 0)
+        lane = self._add(queue, number, SubscribedLog(log_number, 0), 0)
         lane.reserved = lane.reserve_at = 0
         return lane
 
@@ -179,7 +181,7 @@ class OpenLanes:
         if (opening := self._opening.pop(lane, None)) is not None:
             opening.answer.resolve(None)
 
-    def _add(self, queue: Queue, number: int, cursor: Cursor, end: int) -> QueueLane:
+    def _add(self, queue: Queue, number: int, cursor: SubscribedLog, end: int) -> QueueLane:
         lane: QueueLane = Lane(queue, number, cursor, end)
         self._lanes[lane.log] = lane
         share = min(WINDOW_BYTES_MAX, self._window_bytes_max // len(self._lanes))
@@ -245,14 +247,14 @@ class OpenLanes:
                 lane.queue.wake()
 
         # A commit of its own: a full disk refuses commits that also publish.
-        self._engine.alter((), [put_given(lane.log, until)]).on_done(done)
+        self._engine.alter((), [put_given(SCOPE, lane.log, until)]).on_done(done)
 
     def store_given(self) -> None:
         """Before the end: store exactly what was given out, instead of what was reserved."""
         for lane in self._lanes.values():
             given = max(lane.given, lane.given_out)
             if not lane.is_gone and given < lane.reserved < UNRESERVED:
-                self._outbox.mutate([put_given(lane.log, given)])
+                self._outbox.mutate([put_given(SCOPE, lane.log, given)])
 
 
 def _start_of(found: Answer[Found]) -> int:

@@ -9,7 +9,6 @@ from mainstem.broker.queues.delivery.consumers import Consumer, Rota, bytes_of
 from mainstem.broker.queues.delivery.dispatch_rules import KeyedDispatch, SelectiveDispatch, Wants
 from mainstem.broker.queues.delivery.priority_lane import URGENT_FROM, take_by_turns
 from mainstem.broker.queues.publishing.outcome import HOLD, REFUSED, TAKEN
-from mainstem.broker.queues.settling.leases import Leases
 from mainstem.coordination.catalog.partitioning import partition_of
 from mainstem.coordination.errors import QueueBusy
 from mainstem.coordination.queues.lane import Lane
@@ -38,7 +37,6 @@ class Queue:
         "_getters",
         "_is_arriving",
         "_is_dispatching",
-        "_leases",
         "_parts",
         "_rule",
         "_turn",
@@ -62,6 +60,7 @@ class Queue:
         "name",
         "namespace",
         "owner",
+        "policy",
         "properties",
         "readers",
         "redelivered",
@@ -127,7 +126,6 @@ class Queue:
         """Of a stream: how far each consumer is."""
         self._rule: KeyedDispatch | SelectiveDispatch | None = KeyedDispatch() if properties.ordering == "key" else None
         """Where not every message is for every consumer: by key, or while a consumer does not want all."""
-        self._leases = None if properties.lease_ms is None else Leases(parts, self, properties.lease_ms)
         self._apply(rules)
 
     def __repr__(self) -> str:
@@ -163,7 +161,7 @@ class Queue:
     @property
     def unsettled_count(self) -> int:
         """Messages that were given out and not settled."""
-        return sum([len(lane.unsettled) + lane.held_count for lane in self.lanes])
+        return sum([len(lane.unsettled) + lane.cursor.acquired_count for lane in self.lanes])
 
     @property
     def consumer_count(self) -> int:
@@ -222,6 +220,7 @@ class Queue:
 
     def _apply(self, rules: QueueProperties) -> None:
         self.rules = rules
+        self.policy = rules.policy
         self.has_ttl = rules.message_ttl_ms is not None
         self.may_expire = self.may_expire or self.has_ttl
         has_limit = rules.length_max is not None or rules.bytes_max is not None
@@ -463,8 +462,8 @@ class Queue:
                 self._expired += late
                 taken = [message for message in taken if message.expires_ms != AT_ONCE]
                 taken = taken or lane.take(count, size, now_ms, self._expired)
-        if self._leases is not None:
-            self._leases.begin(taken)
+        if self.policy.lease_ms is not None:
+            self._parts.settling.lease(lane, taken, self.policy.lease_ms)
         return taken
 
     def take_first(self, lane: QueueLane) -> Message | None:
@@ -474,8 +473,11 @@ class Queue:
 
     def renew(self, messages: Iterable[Message]) -> None:
         """They are worked on for longer: their leases begin anew."""
-        if self._leases is not None:
-            self._leases.begin(messages)
+        lease_ms = self.policy.lease_ms
+        if lease_ms is not None:
+            messages = list(messages)
+            for lane in self.lanes:
+                self._parts.settling.lease(lane, [one for one in messages if one.lane is lane], lease_ms)
 
     def _serve_getters(self) -> None:
         getters, self._getters = self._getters, []

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mainstem.broker.clock import Clock
+from mainstem.broker.dead_letters.routed_letters import RoutedLetters
 from mainstem.broker.heavy_work import HeavyWork
 from mainstem.broker.intake import Intake
 from mainstem.broker.queues.declaration import QueueDeclaration
@@ -26,13 +27,12 @@ from mainstem.broker.queues.publishing.outbox import Outbox
 from mainstem.broker.queues.queue import Queue, QueueLane
 from mainstem.broker.queues.reading import WindowReader
 from mainstem.broker.queues.settings import QueueSettings
-from mainstem.broker.queues.settling.dead_lettering import DeadLettering
 from mainstem.broker.queues.settling.rewinding import Rewinding
 from mainstem.broker.queues.settling.settling import Settling
 from mainstem.broker.queues.stored import StoredQueues
 from mainstem.broker.queues.timers import Timers
 from mainstem.broker.queues.warm_up import warm_up
-from mainstem.coordination.queues.entries import SCOPE, QueueEntry, put_attempts, put_paused, put_rest
+from mainstem.coordination.queues.entries import SCOPE, QueueEntry, put_paused
 from mainstem.coordination.queues.properties import QueueProperties
 from mainstem.storage.contract import ConfigureLog, Engine, LogChange, MoveFloor, Mutation
 from mainstem.wire.messages.message import Message
@@ -87,16 +87,16 @@ class Queues:
             on_return=self._commit_refused,
         )
         self._dispatcher = Dispatcher(clock, self.timers, self.outbox)
-        self.dead_lettering = DeadLettering(self, routes)
-        self.settling = Settling(self.now_ms, self.outbox, self.timers, self.dead_lettering)
-        self.reader = WindowReader(engine, self._dispatcher, self.outbox, self.settling, self.heavy_work, limits)
+        self.dead_letters = RoutedLetters(self, routes)
+        self.settling = Settling(self.now_ms, self.outbox, self.timers, self.dead_letters)
+        self.reader = WindowReader(engine, self._dispatcher, self.outbox, self.heavy_work, limits)
         self._stored = StoredQueues(self)
         self.lanes = OpenLanes(
-            engine, self._stored, self._dispatcher, self.outbox, self.reader, settings.window_bytes_max
+            engine, self._stored, self._dispatcher, self.outbox, self.reader, self.settling, settings.window_bytes_max
         )
         self._declaration = QueueDeclaration(self, engine, topics, self._stored)
         self._deletion = QueueDeletion(self, engine, topics, routes, self._stored)
-        self._rewinding = Rewinding(self.outbox, self.timers, self._declaration, engine)
+        self._rewinding = Rewinding(self.outbox, self._declaration, engine)
         self._priority_lanes = PriorityLanes(self.lanes, self._declaration, engine, topics)
         self._parts = QueueParts(
             now_ms=self.now_ms,
@@ -259,12 +259,10 @@ class Queues:
         queue.is_plain = False
         for lane in queue.lanes:
             self.lanes.close(lane)
-            for offset in lane.rests:
-                self.timers.forget((lane, offset))
+            self.timers.forget((lane, "due"))
         self.outbox.not_full(queue)
         self.timers.forget((queue, "idle"))
         self.timers.forget((queue, "head"))
-        self.timers.forget((queue, "lease"))
         for reader in (queue.readers or {}).values():
             reader.is_gone = True
         for consumer in list(queue.consumers.all):
@@ -281,14 +279,6 @@ class Queues:
         changes: list[LogChange] = []
         if queue.properties.is_lasting or queue.is_borrowed:
             state = lane.cursor.take_changes(SCOPE)
-            if lane.rests_changed:
-                state += [
-                    put_rest(lane.log, o, lane.rests[o][0] if o in lane.rests else None) for o in lane.rests_changed
-                ]
-                lane.rests_changed.clear()
-            if lane.attempts_changed:
-                state += [put_attempts(lane.log, o, lane.attempts.get(o)) for o in lane.attempts_changed]
-                lane.attempts_changed.clear()
         if lane.floor_moved < lane.cursor.floor and not queue.is_borrowed:
             self.timers.at(self.now_ms() + FLOOR_DELAY_MS, (lane, "floor"), functools.partial(self._move_floor, lane))
         if lane.rewound and lane.cursor.floor >= lane.rewound:

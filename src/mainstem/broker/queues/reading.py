@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from mainstem.broker.queues.limits import QueueLimits
     from mainstem.broker.queues.publishing.outbox import Outbox
     from mainstem.broker.queues.queue import QueueLane
-    from mainstem.broker.queues.settling.settling import Settling
 
 log = logging.getLogger(__name__)
 
@@ -45,14 +44,12 @@ class WindowReader:
         engine: Engine,
         dispatcher: Dispatcher,
         outbox: Outbox,
-        settling: Settling,
         heavy_work: HeavyWork,
         limits: QueueLimits,
     ) -> None:
         self._engine = engine
         self._dispatcher = dispatcher
         self._outbox = outbox
-        self._settling = settling
         self._read_bytes = limits.read_bytes
         self.window_bytes_max = READ_BYTES_MAX
         """What one lane may have in memory, now: all have their share."""
@@ -102,9 +99,9 @@ class WindowReader:
         """Retention was faster than the queue: a borrowed one's topic decides what stays."""
         lane.cursor.work_in()
         first = lane.tail
-        gone = start - first - lane.cursor.settled.count(first, start) - lane.held.count(first, start)
+        gone = start - first - lane.cursor.settled.count(first, start) - lane.cursor.acquired.count(first, start)
         gone -= sum(first <= offset < start for offset in lane.unsettled)
-        for offset in [offset for offset in lane.rests if first <= offset < start]:
+        for offset in [offset for offset in lane.cursor.rests if first <= offset < start]:
             gone -= not _forget_rest(lane, offset)
         lane.queue.lost += gone
         lane.count -= gone
@@ -130,7 +127,7 @@ class WindowReader:
         first = lane.tail
         cursor, unsettled, queue = lane.cursor, lane.unsettled, lane.queue
         cursor.work_in()
-        held = lane.held
+        held = cursor.acquired
         is_broken = (
             cursor.settled.has_any(first, tail)
             or held.has_any(first, tail)
@@ -160,7 +157,7 @@ class WindowReader:
                 message.deliveries, message.failures = counts[message.offset]
             elif message.offset < given:
                 message.deliveries = 1
-        if lane.rests:
+        if cursor.rests:
             wanted = self._set_to_rest(lane, wanted)
             size = sum(len(message.value) for message in wanted)
         lane.note_heads(wanted)
@@ -175,24 +172,23 @@ class WindowReader:
         """Of what was read, what does not rest. What does is known by its offset alone after a restart."""
         awake = []
         for message in found:
-            rest = lane.rests.get(message.offset)
-            if rest is None:
+            if message.offset not in lane.cursor.rests:
                 awake.append(message)
-            elif rest[1] is None:
-                self._settling.rest(message, rest[0])
+            else:
+                lane.resting.setdefault(message.offset, message)
         return awake
 
     def _skip(self, lane: QueueLane, present: set[int], first: int, tail: int) -> None:
         """Offsets without a message: markers, what was aborted, what key compaction took, what cannot be read."""
-        cursor, rests = lane.cursor, lane.rests
+        cursor = lane.cursor
         void = [
             offset
             for offset in range(first, tail)
             if offset not in present
             and not cursor.is_settled(offset)
             and offset not in lane.unsettled
-            and offset not in lane.held
-            and (offset not in rests or _forget_rest(lane, offset))
+            and offset not in cursor.acquired
+            and (offset not in cursor.rests or _forget_rest(lane, offset))
         ]
         if void:
             cursor.settle(void)
@@ -202,11 +198,7 @@ class WindowReader:
 
 def _forget_rest(lane: QueueLane, offset: int) -> bool:
     """What rests has gone from the log: not, where it is in memory; else it will never be read."""
-    if lane.rests[offset][1] is not None:
-        return False
-    del lane.rests[offset]
-    lane.rests_changed.add(offset)
-    return True
+    return offset not in lane.resting and lane.cursor.end_rest(offset)
 
 
 def messages_or_work(result: ReadResult, lane: QueueLane, heavy_work: HeavyWork) -> Decoded | Future[Decoded]:

@@ -7,12 +7,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from mainstem.coordination.dead_letters.deaths import Attempt
 from mainstem.coordination.offset_pages import PAGE_BITS, PAGE_OFFSETS
 from mainstem.coordination.queues import entries
-from mainstem.coordination.queues.deaths import Attempt
 from mainstem.coordination.queues.properties import QueueProperties
-from mainstem.coordination.subscriptions.cursor import Cursor
-from mainstem.coordination.subscriptions.entries import decode_floor, decode_floor_key, decode_page, decode_page_key
+from mainstem.coordination.subscriptions.entries import (
+    decode_attempts,
+    decode_due,
+    decode_floor,
+    decode_floor_key,
+    decode_page,
+    decode_page_key,
+    decode_rest_key,
+    decode_tried_key,
+)
+from mainstem.coordination.subscriptions.subscribed_log import SubscribedLog
 from mainstem.storage.contract import Mutation
 
 if TYPE_CHECKING:
@@ -23,11 +32,9 @@ if TYPE_CHECKING:
 class StoredLane(NamedTuple):
     """One log."""
 
-    cursor: Cursor
+    cursor: SubscribedLog
     given: int
     rewound: int
-    rests: dict[int, int]
-    attempts: dict[int, list[Attempt]]
 
 
 class StoredQueues:
@@ -75,12 +82,10 @@ class StoredQueues:
             self._given[entries.decode_log(key, entries.GIVEN_PREFIX)] = entries.decode_number(value)
         elif key.startswith(entries.REWOUND_PREFIX):
             self._rewound[entries.decode_log(key, entries.REWOUND_PREFIX)] = entries.decode_number(value)
-        elif key.startswith(entries.REST_PREFIX):
-            number, offset = entries.decode_place(key, entries.REST_PREFIX)
-            self._rests.setdefault(number, {})[offset] = entries.decode_number(value)
-        elif key.startswith(entries.TRIED_PREFIX):
-            number, offset = entries.decode_place(key, entries.TRIED_PREFIX)
-            self._attempts.setdefault(number, {})[offset] = entries.decode_attempts(value)
+        elif (place := decode_rest_key(key)) is not None:
+            self._rests.setdefault(place[0], {})[place[1]] = decode_due(value)
+        elif (place := decode_tried_key(key)) is not None:
+            self._attempts.setdefault(place[0], {})[place[1]] = decode_attempts(value)
 
     def put_floor(self, log: int, floor: int) -> None:
         """Begin to read a log there."""
@@ -103,15 +108,13 @@ class StoredQueues:
     def take(self, log: int) -> StoredLane:
         """What is known of a log; from now on its lane knows better."""
         floor = self._floors.pop(log, None)
-        cursor = Cursor(log, floor or 0)
+        cursor = SubscribedLog(log, floor or 0)
         if floor is not None:
             cursor.restore_floor(floor)
         for page, value in self._pages.pop(log, ()):
             cursor.replay_page(page, value)
-        return StoredLane(
-            cursor,
-            self._given.pop(log, 0),
-            self._rewound.pop(log, 0),
-            self._rests.pop(log, {}),
-            self._attempts.pop(log, {}),
-        )
+        for offset, due_ms in self._rests.pop(log, {}).items():
+            cursor.replay_rest(offset, due_ms)
+        for offset, attempts in self._attempts.pop(log, {}).items():
+            cursor.replay_attempts(offset, attempts)
+        return StoredLane(cursor, self._given.pop(log, 0), self._rewound.pop(log, 0))

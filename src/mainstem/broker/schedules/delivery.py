@@ -9,7 +9,7 @@ import msgspec
 
 from mainstem.broker.clock import Clock
 from mainstem.broker.envelopes import Envelopes
-from mainstem.broker.queues.publishing.outbox import Put
+from mainstem.broker.publication import Put
 from mainstem.coordination.catalog.catalog import Topic
 from mainstem.coordination.catalog.partitioning import partition_of
 from mainstem.coordination.commit_addition import CommitAddition, SealedAddition

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mainstem.coordination.subscriptions.leased_cursor import Leased, LeasedCursor, LeaseLimits
+from mainstem.coordination.subscriptions.delivery_policy import DeliveryPolicy
+from mainstem.coordination.subscriptions.leased_cursor import Leased, LeasedCursor
 from mainstem.storage.contract import Buffer, ReadResult
 from mainstem.wire.record_batch import BatchHeader, batches_in, read_header
 
@@ -24,6 +25,8 @@ class ReadRequest(NamedTuple):
     """Stretches of neighbouring batches are told as one until they have so many records."""
     is_bounded: bool = False
     """Not even the first batch may be larger than `bytes_max`."""
+    lease_ms: int | None = None
+    """How long the owner may work on what it is given. None: as the policy says."""
 
 
 class Taken(NamedTuple):
@@ -43,7 +46,7 @@ def lease_from(
     result: ReadResult,
     offset: int,
     wish: ReadRequest,
-    limits: LeaseLimits,
+    policy: DeliveryPolicy,
     committed_only: bool,
     now_ms: int,
 ) -> Taken:
@@ -53,8 +56,8 @@ def lease_from(
     for header, batch in _batches(cursor, result, offset, committed_only):
         if given >= wish.records_max or (wish.is_bounded and len(batch) > wish.bytes_max):
             break
-        room = wish.records_max - given if wish.is_strict else limits.leases_max
-        leased = cursor.lease(wish.owner, header.base_offset, header.last_offset, room, limits, now_ms)
+        room = wish.records_max - given if wish.is_strict else RECORDS_IN_STRETCH_MAX
+        leased = cursor.lease(wish.owner, header.base_offset, header.last_offset, room, policy, now_ms, wish.lease_ms)
         if leased:
             _add(taken.leased, leased, wish.stretch)
             taken.batches.append(batch)
@@ -63,7 +66,7 @@ def lease_from(
 
 
 def hold_from(
-    cursor: LeasedCursor, result: ReadResult, offset: int, room: int, deliveries_max: int, until: int | None
+    cursor: LeasedCursor, result: ReadResult, offset: int, room: int, policy: DeliveryPolicy, until: int | None
 ) -> list[Leased]:
     """Give out what is free and committed in what was read from an offset on, below another."""
     given: list[Leased] = []
@@ -73,7 +76,7 @@ def hold_from(
             last = min(last, until - 1)
         if room <= 0 or first > last:
             break
-        more = cursor.hold(first, last, room, deliveries_max)
+        more = cursor.hold(first, last, room, policy)
         room -= sum(end - begin + 1 for begin, end, _ in more)
         if more:
             _add(given, more, RECORDS_IN_STRETCH_MAX)

@@ -8,16 +8,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mainstem.broker.alarm import Alarm
 from mainstem.broker.clock import Clock
-from mainstem.broker.dead_letters.dead_letters import DeadLetters, Rules
+from mainstem.broker.dead_letters.record_letters import RecordLetters, condemn
 from mainstem.broker.subscriptions.changes_underway import ChangesUnderway
 from mainstem.broker.subscriptions.reading import Available, ReadRequest, Taken, hold_from, lease_from, measure
 from mainstem.broker.subscriptions.wait import Wait
 from mainstem.coordination.errors import NotLeased
+from mainstem.coordination.groups.group_config import ShareRules
+from mainstem.coordination.subscriptions.delivery_policy import DeliveryPolicy
 from mainstem.coordination.subscriptions.entries import INDEX_SCOPE, scope_of
 from mainstem.coordination.subscriptions.leased_cursor import (
     Leased,
     LeasedCursor,
-    LeaseLimits,
     LeaseVerdict,
     Ruling,
     replay_cursors,
@@ -25,7 +26,7 @@ from mainstem.coordination.subscriptions.leased_cursor import (
 from mainstem.model.errors import MainstemError, OffsetOutOfRange, PeerError
 from mainstem.storage.contract import Append, Commit, Edge, Engine, Mutation, Place, ReadHint
 
-__all__ = ["LeaseLimits", "LeaseVerdict", "LeasedCursor", "ReadRequest", "Ruling", "Subscriptions", "Taken"]
+__all__ = ["DeliveryPolicy", "LeaseVerdict", "LeasedCursor", "ReadRequest", "Ruling", "Subscriptions", "Taken"]
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +61,9 @@ class _SubscriptionEntry:
 class Subscriptions:
     """All subscriptions of a broker."""
 
-    def __init__(self, engine: Engine, clock: Clock, rules: Rules, letters: DeadLetters) -> None:
+    def __init__(
+        self, engine: Engine, clock: Clock, rules: Callable[[str], ShareRules], letters: RecordLetters
+    ) -> None:
         self._engine = engine
         self._clock = clock
         self._rules = rules
@@ -96,7 +99,7 @@ class Subscriptions:
         for number, wanted in logs.items():
             cursor = entry.cursors.get(number)
             if cursor is not None:
-                is_full = len(cursor.leases) >= rules.limits.leases_max
+                is_full = rules.policy.room(len(cursor.held)) <= 0
                 first = cursor.first_free(0 if wanted is None else wanted)
                 wait.add(number, None if is_full else first, rules.committed_only)
         return wait
@@ -105,7 +108,7 @@ class Subscriptions:
         """How much of a log there is to take, as far as so many bytes. Raises kinds of MainstemError."""
         cursor = self.cursors(name).get(number)
         rules = self._rules(name)
-        if cursor is None or len(cursor.leases) >= rules.limits.leases_max:
+        if cursor is None or rules.policy.room(len(cursor.held)) <= 0:
             return Available(0, 0)
         size, offset = 0, cursor.first_free()
         for _ in range(READS_MAX):
@@ -142,10 +145,11 @@ class Subscriptions:
         cursor = entry.cursors.get(number)
         if cursor is None:  # forgotten meanwhile
             return Taken([], [])
+        self._pass_time(entry, cursor)
         offset = cursor.first_free()
         # A bounded wish does not look behind a batch that it has no room for.
         for _ in range(1 if wish.is_bounded else READS_MAX):
-            if len(cursor.leases) >= rules.limits.leases_max:
+            if rules.policy.room(len(cursor.held)) <= 0:
                 break
             try:
                 result = await self._engine.read(number, offset, wish.bytes_max)
@@ -157,11 +161,11 @@ class Subscriptions:
                 continue
             if entry.cursors.get(number) is not cursor:
                 break
-            taken = lease_from(cursor, result, offset, wish, rules.limits, rules.committed_only, self._now_ms())
+            taken = lease_from(cursor, result, offset, wish, rules.policy, rules.committed_only, self._now_ms())
             if cursor.spent:
                 await self._store(entry, [number])
             if taken.leased:
-                entry.alarm.set(self._now_ms() + rules.limits.lease_ms)
+                self._arm(entry, cursor)
                 return taken
             if result.next_offset <= offset:
                 break
@@ -177,7 +181,8 @@ class Subscriptions:
         cursor = entry.cursors.get(number)
         if cursor is None:  # forgotten meanwhile
             return []
-        deliveries_max = self._rules(name).limits.deliveries_max
+        self._pass_time(entry, cursor)
+        policy = self._rules(name).policy
         given: list[Leased] = []
         room = records_max
         offset = cursor.first_free()
@@ -192,7 +197,7 @@ class Subscriptions:
                 continue
             if entry.cursors.get(number) is not cursor:
                 return []  # with the cursor went what it had given out
-            more = hold_from(cursor, result, offset, room, deliveries_max, until)
+            more = hold_from(cursor, result, offset, room, policy, until)
             given += more
             room -= sum(last - first + 1 for first, last, _ in more)
             if result.next_offset <= offset or result.next_offset >= result.stable:
@@ -201,6 +206,12 @@ class Subscriptions:
         if cursor.spent:
             await self._store(entry, [number])
         return given
+
+    def watch(self, name: str) -> None:
+        """Something was put to rest: look again when that ends."""
+        entry = self._entry(name)
+        for cursor in entry.cursors.values():
+            self._arm(entry, cursor)
 
     def wake(self, name: str) -> None:
         """Something may be free."""
@@ -219,7 +230,7 @@ class Subscriptions:
         """Verdicts by log, each log's all or none; durable when answered. Answers the refusals."""
         entry = self._entry(name)
         rules = self._rules(name)
-        limits = rules.limits
+        policy = rules.policy
         refused: dict[int, MainstemError] = {}
         is_free = False
         for number, verdicts in rulings.items():
@@ -229,9 +240,10 @@ class Subscriptions:
                     raise NotLeased(f"log {number} is not read")
                 if not rules.may_renew and any(ruling.verdict is LeaseVerdict.RENEW for ruling in verdicts):
                     raise NotLeased("leases cannot be renewed in this group")
-                is_free |= len(cursor.leases) >= limits.leases_max
-                cursor.rule(owner, verdicts, limits, self._now_ms())
-                is_free |= any(ruling.verdict is LeaseVerdict.RELEASE for ruling in verdicts)
+                is_free |= policy.room(len(cursor.held)) <= 0
+                cursor.rule(owner, verdicts, policy, self._now_ms())
+                self._arm(entry, cursor)
+                is_free |= any(ruling.verdict in (LeaseVerdict.RELEASE, LeaseVerdict.RETRY) for ruling in verdicts)
             except NotLeased as error:
                 refused[number] = error
         if is_free:
@@ -247,9 +259,11 @@ class Subscriptions:
         entry = self._entries.get(name)
         if entry is None:
             return
-        limits = self._rules(name).limits
-        freed = [number for number, cursor in entry.cursors.items() if cursor.give_back(owner, limits)]
+        policy, now_ms = self._rules(name).policy, self._now_ms()
+        freed = [number for number, cursor in entry.cursors.items() if cursor.drop_owner(owner, policy, now_ms)]
         if freed:
+            for number in freed:
+                self._arm(entry, entry.cursors[number])
             entry.wake()
             self._store_later(entry, freed)
 
@@ -286,7 +300,13 @@ class Subscriptions:
     # -----------------------------------------------------------------------------------------------------------------
 
     def _now_ms(self) -> int:
-        return int(self._clock.monotonic() * 1000)
+        return self._clock.now_ms()
+
+    def _arm(self, entry: _SubscriptionEntry, cursor: LeasedCursor) -> None:
+        """Look again when the next lease or rest ends."""
+        due_ms = cursor.next_due_ms()
+        if due_ms is not None:
+            entry.alarm.set(int(self._clock.monotonic() * 1000) + due_ms - self._now_ms())
 
     def _entry(self, name: str) -> _SubscriptionEntry:
         entry = self._entries.get(name)
@@ -298,6 +318,8 @@ class Subscriptions:
         """Back to what is stored, without leases."""
         entries = (await self._engine.load(scope_of(entry.name))).entries
         entry.cursors = replay_cursors(entries.items())
+        for cursor in entry.cursors.values():
+            self._arm(entry, cursor)
         self.on_reload(entry.name)
         entry.wake()
 
@@ -308,7 +330,10 @@ class Subscriptions:
         spent = [(cursor, cursor.take_spent()) for cursor in cursors if cursor.spent]
         try:
             for cursor, offsets in spent:
-                letters[cursor.log] = await self._letters.write(entry.name, cursor, offsets)
+                target = self._rules(entry.name).policy.dead_letter
+                letters[cursor.log] = await self._letters.of_records(
+                    entry.name, cursor.log, target, condemn(cursor, offsets)
+                )
         except BaseException:  # whoever asked may have gone meanwhile
             for cursor, offsets in spent:
                 cursor.put_off(offsets)
@@ -357,11 +382,17 @@ class Subscriptions:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def _pass_time(self, entry: _SubscriptionEntry, cursor: LeasedCursor) -> None:
+        """Timers come a little late: whoever takes is given what is due by now."""
+        due_ms = cursor.next_due_ms()
+        if due_ms is not None and due_ms <= self._now_ms():
+            self._on_timer(entry)
+
     def _on_timer(self, entry: _SubscriptionEntry) -> None:
-        limits, now_ms = self._rules(entry.name).limits, self._now_ms()
-        freed = [number for number, cursor in entry.cursors.items() if cursor.pass_time(limits, now_ms)]
+        policy, now_ms = self._rules(entry.name).policy, self._now_ms()
+        freed = [number for number, cursor in entry.cursors.items() if cursor.free_late(policy, now_ms)]
         for cursor in entry.cursors.values():
-            entry.alarm.set(cursor.next_deadline_ms())
+            self._arm(entry, cursor)
         if freed:
             entry.wake()
             self._store_later(entry, freed)

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from mainstem.coordination.dead_letters.targets import LetterTopic
 from mainstem.coordination.errors import InvalidGroupConfig
 from mainstem.coordination.groups.heartbeats import BeatRules
 from mainstem.coordination.groups.streams.heartbeats import StreamsRules
-from mainstem.coordination.subscriptions.leased_cursor import LeaseLimits
+from mainstem.coordination.subscriptions.delivery_policy import DeliveryPolicy
 
 SCOPE = "group-configs"
 """What was set, by group."""
@@ -195,41 +196,41 @@ GROUP_OPTIONS: dict[str, GroupOption] = {
 }
 
 
-DEFAULT_LIMITS = LeaseLimits()
+SHARE_POLICY = DeliveryPolicy(lease_ms=30_000, deliveries_max=5, leases_max=2_000)
+"""What holds for a share group where nothing was set, as in Kafka."""
 
 
 class ShareRules(NamedTuple):
     """What was set for one group, read."""
 
-    limits: LeaseLimits = DEFAULT_LIMITS
+    policy: DeliveryPolicy = SHARE_POLICY
     reset: str = "latest"
     committed_only: bool = False
-    dead_letters: str = ""
-    """The topic for dead letters."""
-    copies_dead: bool = False
     may_renew: bool = True
 
 
-def read_rules(configs: Mapping[str, str], defaults: LeaseLimits = DEFAULT_LIMITS) -> ShareRules:
+def read_rules(configs: Mapping[str, str], defaults: DeliveryPolicy = SHARE_POLICY) -> ShareRules:
     """From what was set; the rest has its default."""
 
     def value(name: str) -> str:
         return configs.get(name, GROUP_OPTIONS[name].default)
 
-    def number(name: str, default: int) -> int:
-        return int(configs.get(name, default))
+    def number(name: str, default: int | None) -> int | None:
+        return int(configs[name]) if name in configs else default
 
-    limits = LeaseLimits(
+    letters = value("errors.deadletterqueue.topic.name")
+    copies = value("errors.deadletterqueue.copy.record.enable") == "true"
+
+    policy = DeliveryPolicy(
         lease_ms=number("share.record.lock.duration.ms", defaults.lease_ms),
         deliveries_max=number("share.delivery.count.limit", defaults.deliveries_max),
         leases_max=number("share.partition.max.record.locks", defaults.leases_max),
+        dead_letter=LetterTopic(letters, copies) if letters else None,
     )
     return ShareRules(
-        limits,
+        policy,
         value("share.auto.offset.reset"),
         value("share.isolation.level") == "read_committed",
-        value("errors.deadletterqueue.topic.name"),
-        value("errors.deadletterqueue.copy.record.enable") == "true",
         value("share.renew.acknowledge.enable") == "true",
     )
 

@@ -1,10 +1,8 @@
 """Queues as they are stored: all in one scope, so that a hundred thousand of them load at once.
 
     queue/NAMESPACE 0 NAME     what it promises, and its logs
-    log/, page/                its cursors, as of every subscription
+    log/, page/, rest/, tried/ its logs, as of every subscription (`coordination/subscriptions/entries.py`)
     given/LOG                  below this offset messages may have been given out
-    rest/LOG OFFSET            given back, not to be given out before a time
-    tried/LOG OFFSET           when it was given out in vain, and why
     paused/NAMESPACE 0 NAME    nothing is given out
     rewound/LOG                until this offset is settled, retention takes nothing
 
@@ -17,15 +15,13 @@ import struct
 
 import msgspec
 
-from mainstem.coordination.queues.deaths import Attempt
 from mainstem.coordination.queues.properties import QueueProperties
 from mainstem.storage.contract import Mutation
 
 SCOPE = "queues"
-QUEUE_PREFIX, GIVEN_PREFIX, REST_PREFIX, REWOUND_PREFIX = b"queue/", b"given/", b"rest/", b"rewound/"
-TRIED_PREFIX, PAUSED_PREFIX = b"tried/", b"paused/"
+QUEUE_PREFIX, GIVEN_PREFIX, REWOUND_PREFIX, PAUSED_PREFIX = b"queue/", b"given/", b"rewound/", b"paused/"
 _ZERO = b"\xff"
-_ONE, _TWO = struct.Struct(">Q"), struct.Struct(">QQ")
+_ONE = struct.Struct(">Q")
 
 
 class QueueEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -43,7 +39,6 @@ class QueueEntry(msgspec.Struct, frozen=True, array_like=True):
 
 _encode = msgspec.msgpack.Encoder().encode
 decode_queue = msgspec.msgpack.Decoder(QueueEntry).decode
-decode_attempts = msgspec.msgpack.Decoder(list[Attempt]).decode
 _decode_number = msgspec.msgpack.Decoder(int).decode
 
 
@@ -67,24 +62,14 @@ def _join(namespace: str, name: str) -> bytes:
     return namespace.encode().replace(b"\0", _ZERO) + b"\0" + name.encode()
 
 
-def put_given(log: int, offset: int | None) -> Mutation:
+def put_given(scope: str, log: int, offset: int | None) -> Mutation:
     """Store how far messages were given out."""
-    return Mutation(SCOPE, GIVEN_PREFIX + _ONE.pack(log), None if offset is None else _encode(offset))
+    return Mutation(scope, GIVEN_PREFIX + _ONE.pack(log), None if offset is None else _encode(offset))
 
 
 def put_rewound(log: int, offset: int | None) -> Mutation:
     """Store that retention is held off."""
     return Mutation(SCOPE, REWOUND_PREFIX + _ONE.pack(log), None if offset is None else _encode(offset))
-
-
-def put_rest(log: int, offset: int, due_ms: int | None) -> Mutation:
-    """Store until when a message rests."""
-    return Mutation(SCOPE, REST_PREFIX + _TWO.pack(log, offset), None if due_ms is None else _encode(due_ms))
-
-
-def put_attempts(log: int, offset: int, attempts: list[Attempt] | None) -> Mutation:
-    """Store when a message was given out in vain."""
-    return Mutation(SCOPE, TRIED_PREFIX + _TWO.pack(log, offset), None if attempts is None else _encode(attempts))
 
 
 def put_paused(namespace: str, name: str, *, is_paused: bool) -> Mutation:
@@ -101,12 +86,6 @@ def decode_paused(key: bytes) -> tuple[str, str]:
 def decode_log(key: bytes, prefix: bytes) -> int:
     """The log that a key is about."""
     return int(_ONE.unpack_from(key, len(prefix))[0])
-
-
-def decode_place(key: bytes, prefix: bytes) -> tuple[int, int]:
-    """Log and offset of the message that a key is about."""
-    log, offset = _TWO.unpack_from(key, len(prefix))
-    return log, offset
 
 
 def decode_number(value: bytes) -> int:

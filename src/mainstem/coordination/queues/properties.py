@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Literal, TypeAlias
 
 import msgspec
 
+from mainstem.coordination.dead_letters.targets import DeadLetterTarget
+from mainstem.coordination.subscriptions.delivery_policy import DeliveryPolicy
 from mainstem.coordination.subscriptions.retry_policy import RetryPolicy
 
 Kind: TypeAlias = Literal["classic", "quorum", "stream"]
@@ -17,14 +20,6 @@ wait for their turn."""
 PRIORITY_MAX = 255
 DELIVERY_LIMIT_QUORUM = 20
 """What a quorum queue allows unless it was told otherwise, as in RabbitMQ 4."""
-
-
-class DeadLetterTarget(msgspec.Struct, frozen=True, array_like=True):
-    """Where a queue sends what it gives up: published anew to an exchange, under the old routing key or another."""
-
-    exchange: str
-    routing_key: str | None = None
-    strategy: Literal["at-most-once", "at-least-once"] = "at-most-once"
 
 
 class QueueProperties(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -68,6 +63,11 @@ class QueueProperties(msgspec.Struct, frozen=True, omit_defaults=True):
         return DELIVERY_LIMIT_QUORUM if self.kind == "quorum" else None
 
     @property
+    def policy(self) -> DeliveryPolicy:
+        """What it allows, as every subscription does."""
+        return _policy(self.lease_ms, self.deliveries_max, self.retry, self.dead_letter)
+
+    @property
     def lanes(self) -> int:
         """How many logs it needs."""
         return self.priority_max + 1
@@ -76,6 +76,14 @@ class QueueProperties(msgspec.Struct, frozen=True, omit_defaults=True):
     def is_lasting(self) -> bool:
         """Whether it is there after a restart."""
         return self.durable and not self.exclusive
+
+
+@functools.lru_cache(1_024)
+def _policy(
+    lease_ms: int | None, failures_max: int | None, retry: RetryPolicy | None, dead_letter: DeadLetterTarget | None
+) -> DeliveryPolicy:
+    """Queues of the same rules share it."""
+    return DeliveryPolicy(lease_ms=lease_ms, failures_max=failures_max, retry=retry, dead_letter=dead_letter)
 
 
 COMPARED = (

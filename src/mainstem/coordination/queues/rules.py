@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from mainstem.coordination.administration.policies import age_ms
-from mainstem.coordination.queues.properties import DeadLetterTarget, QueueProperties
+from mainstem.coordination.dead_letters.targets import DeadLetterTarget
+from mainstem.coordination.queues.properties import QueueProperties
 
 _LIMITS = {
     "message-ttl": "message_ttl_ms",

@@ -1,6 +1,12 @@
-"""A subscription as it is stored: for each log its floor, and one key for each page above it that has something to say.
+"""One log of a subscription as it is stored.
 
-State of the scope `subscriptions/NAME`. What is stored grows with the holes among the settled offsets, never with the backlog.
+    log/LOG            the floor: all below is settled
+    page/LOG PAGE      what is settled above it, and how often the rest was tried; only where there is something to say
+    rest/LOG OFFSET    until when a record is not given out
+    tried/LOG OFFSET   when a record failed, and why
+
+Each subscription has a scope; those of queues are all in one. What is stored grows with the holes among the settled
+offsets, never with the backlog.
 """
 
 from __future__ import annotations
@@ -11,12 +17,13 @@ from collections.abc import Mapping
 import msgspec
 from pyroaring import BitMap
 
+from mainstem.coordination.dead_letters.deaths import Attempt
 from mainstem.storage.contract import Mutation
 
 INDEX_SCOPE = "subscriptions"
 """Which subscriptions there are: a key for each."""
-_LOG_PREFIX, _PAGE_PREFIX = b"log/", b"page/"
-_LOG, _PAGE = struct.Struct(">Q"), struct.Struct(">QQ")
+_LOG_PREFIX, _PAGE_PREFIX, _REST_PREFIX, _TRIED_PREFIX = b"log/", b"page/", b"rest/", b"tried/"
+_LOG, _PLACE = struct.Struct(">Q"), struct.Struct(">QQ")
 
 
 class PageEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -29,6 +36,8 @@ class PageEntry(msgspec.Struct, frozen=True, array_like=True):
 _encode = msgspec.msgpack.Encoder().encode
 _decode_floor = msgspec.msgpack.Decoder(int).decode
 _decode_page = msgspec.msgpack.Decoder(PageEntry).decode
+decode_attempts = msgspec.msgpack.Decoder(list[Attempt]).decode
+decode_due = msgspec.msgpack.Decoder(int).decode
 
 
 def scope_of(name: str) -> str:
@@ -50,7 +59,17 @@ def put_page(
         bitmap = BitMap() if settled is None else settled
         bitmap.run_optimize()
         value = _encode(PageEntry(bitmap.serialize(), dict(counts)))
-    return Mutation(scope, _PAGE_PREFIX + _PAGE.pack(log, page), value)
+    return Mutation(scope, _PAGE_PREFIX + _PLACE.pack(log, page), value)
+
+
+def put_rest(scope: str, log: int, offset: int, due_ms: int | None) -> Mutation:
+    """Store until when a record rests; None: it does not."""
+    return Mutation(scope, _REST_PREFIX + _PLACE.pack(log, offset), None if due_ms is None else _encode(due_ms))
+
+
+def put_attempts(scope: str, log: int, offset: int, attempts: list[Attempt] | None) -> Mutation:
+    """Store when a record failed; None: it is done with."""
+    return Mutation(scope, _TRIED_PREFIX + _PLACE.pack(log, offset), None if attempts is None else _encode(attempts))
 
 
 def decode_floor_key(key: bytes) -> int | None:
@@ -60,10 +79,24 @@ def decode_floor_key(key: bytes) -> int | None:
 
 def decode_page_key(key: bytes) -> tuple[int, int] | None:
     """The log and the page that this is."""
-    if not key.startswith(_PAGE_PREFIX):
+    return _decode_place(key, _PAGE_PREFIX)
+
+
+def decode_rest_key(key: bytes) -> tuple[int, int] | None:
+    """The log and the offset of a record that rests."""
+    return _decode_place(key, _REST_PREFIX)
+
+
+def decode_tried_key(key: bytes) -> tuple[int, int] | None:
+    """The log and the offset of a record that failed."""
+    return _decode_place(key, _TRIED_PREFIX)
+
+
+def _decode_place(key: bytes, prefix: bytes) -> tuple[int, int] | None:
+    if not key.startswith(prefix):
         return None
-    log, page = _PAGE.unpack_from(key, len(_PAGE_PREFIX))
-    return log, page
+    log, number = _PLACE.unpack_from(key, len(prefix))
+    return log, number
 
 
 def decode_floor(value: bytes) -> int:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mainstem.broker.broker import Broker
-from mainstem.broker.dead_letters.dead_letters import LetterRules
+from mainstem.broker.dead_letters.topics import LetterRules
 from mainstem.broker.groups.group_configs import BeatRules
 from mainstem.broker.groups.groups import GroupRules
 from mainstem.broker.groups.streams_groups import StreamsRules
-from mainstem.broker.subscriptions.subscriptions import LeaseLimits
+from mainstem.broker.subscriptions.subscriptions import DeliveryPolicy
 from mainstem.model.endpoints import UNKNOWN, Endpoints
 from mainstem.protocols.kafka.handlers.admin.broker_settings import BrokerSettings
 from mainstem.protocols.kafka.handlers.admin.configs import ConfigHandlers
@@ -126,10 +126,10 @@ def govern(broker: Broker, settings: KafkaSettings) -> None:
             settings.share_group_session_timeout_ms,
             settings.share_group_heartbeat_interval_ms,
         ),
-        LeaseLimits(
-            settings.share_group_record_lock_duration_ms,
-            settings.share_group_delivery_count_limit,
-            settings.share_group_partition_record_locks_max,
+        DeliveryPolicy(
+            lease_ms=settings.share_group_record_lock_duration_ms,
+            deliveries_max=settings.share_group_delivery_count_limit,
+            leases_max=settings.share_group_partition_record_locks_max,
         ),
         StreamsRules(
             settings.streams_group_members_max,

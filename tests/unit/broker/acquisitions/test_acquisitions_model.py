@@ -287,7 +287,7 @@ class AcquisitionMachine(RuleBasedStateMachine):
         of.wake()
         for _ in range(400):
             self.broker.queues.timers._ring()
-            if not any(due <= self.clock.ms for lane in of.lanes for due, _ in lane.rests.values()):
+            if not any(due <= self.clock.ms for lane in of.lanes for due in lane.cursor.rests.values()):
                 return
             of.refill()
             await asyncio.sleep(0)

@@ -6,7 +6,7 @@ import pytest
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
-from mainstem.broker.dead_letters.dead_letters import DeadLetters
+from mainstem.broker.dead_letters.record_letters import RecordLetters
 from mainstem.broker.errors import UnknownGroup, UnsuitableSource
 from mainstem.broker.subscriptions.subscriptions import LeaseVerdict, Ruling
 from mainstem.coordination.groups.group_offsets import CommittedOffset, TopicPlace
@@ -37,13 +37,13 @@ def test_an_acknowledgement_in_the_commit_of_another_waits_for_it(
     """The share member accepts one record and rejects another: while its dead letter is written, a settlement takes the
     accepted one along. It is answered when that is durable; where that commit is refused, it stores it itself."""
     letter, settlement = Gate(), Gate()
-    write = DeadLetters.write
+    write = RecordLetters.of_records
 
-    async def slow(self: DeadLetters, *given: object) -> list[Append]:
+    async def slow(self: RecordLetters, *given: object) -> list[Append]:
         await letter.passed()
         return await write(self, *given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(DeadLetters, "write", slow)
+    monkeypatch.setattr(RecordLetters, "of_records", slow)
 
     @with_engine
     async def run(engine: MemoryEngine) -> None:

@@ -349,7 +349,7 @@ def test_a_dead_letter_tells_of_every_attempt_with_its_time_and_error(world: Wor
     assert times[0] >= 1_000
     assert all(later - earlier >= 1_000 for earlier, later in zip(times, times[1:], strict=False))
     assert origin.error == "disk is full"
-    assert not queue.lanes[0].attempts
+    assert not queue.lanes[0].cursor.attempts
 
 
 def test_attempts_outlast_a_crash_and_only_the_last_are_kept(world: World) -> None:
@@ -368,7 +368,7 @@ def test_attempts_outlast_a_crash_and_only_the_last_are_kept(world: World) -> No
     found = world.queues.find("default", "q")
     assert found is not None
     found.open()
-    assert list(found.lanes[0].attempts) == [0]
+    assert list(found.lanes[0].cursor.attempts) == [0]
     again = Holder()
     found.attach(again)
     world.quiet()
@@ -382,7 +382,7 @@ def test_attempts_outlast_a_crash_and_only_the_last_are_kept(world: World) -> No
     found = world.queues.find("default", "q")
     assert found is not None
     found.open()
-    assert not found.lanes[0].attempts
+    assert not found.lanes[0].cursor.attempts
 
 
 def test_no_more_attempts_and_no_longer_texts_are_kept_than_allowed(world: World) -> None:
@@ -393,7 +393,7 @@ def test_no_more_attempts_and_no_longer_texts_are_kept_than_allowed(world: World
     for number in range(20):
         world.queues.settling.requeue(holder.let_go(), failed=True, error=f"{number} " + "é" * 2_000)
         world.quiet()
-    attempts = queue.lanes[0].attempts[0]
+    attempts = queue.lanes[0].cursor.attempts[0]
     assert [attempt.error.split()[0] for attempt in attempts] == [str(number) for number in range(4, 20)]
     assert all(len(attempt.error.encode()) <= 1_024 for attempt in attempts)
 
@@ -406,9 +406,9 @@ def test_a_purge_forgets_attempts(world: World) -> None:
     queue.detach(holder)
     world.queues.settling.requeue(holder.let_go(), failed=True)
     world.quiet()
-    assert queue.lanes[0].attempts
+    assert queue.lanes[0].cursor.attempts
     world.do(world.queues.purge(queue))
-    assert not queue.lanes[0].attempts
+    assert not queue.lanes[0].cursor.attempts
 
 
 def test_a_dead_letter_keeps_its_priority(world: World) -> None:

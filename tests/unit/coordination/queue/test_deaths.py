@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from mainstem.coordination.queues.deaths import Attempt, Death, Origin, deaths_of, decode_origin, encode_facts
+from mainstem.coordination.dead_letters.deaths import Attempt, Death, Origin, deaths_of, decode_origin, encode_facts
 from mainstem.wire.record_batch.encoding import encode_headers
 
 DEATHS = [Death("q", "rejected", 2, 10, 20, "x", ["k", "ü"]), Death("r", "expired", 1, 5, 5, "", ["r"], 7)]

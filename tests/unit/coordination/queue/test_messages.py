@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mainstem.coordination.queues.lane import Lane
 from mainstem.coordination.queues.names import queue_name_of, topic_name_of
-from mainstem.coordination.subscriptions.cursor import Cursor
+from mainstem.coordination.subscriptions.subscribed_log import SubscribedLog
 from mainstem.model.errors import InvalidBatch
 from mainstem.wire.errors import MalformedBytes
 from mainstem.wire.messages.batch_underway import BatchUnderway, encode_content
@@ -22,7 +22,7 @@ from mainstem.wire.record_batch import HEADER_BYTES, Record, check_batch, decode
 from mainstem.wire.record_batch.encoding import seal_batch
 from mainstem.wire.record_batch.record import open_batch
 
-LANE: Lane[Any] = Lane(None, 0, Cursor(1, 0), 0)
+LANE: Lane[Any] = Lane(None, 0, SubscribedLog(1, 0), 0)
 HEADERS = st.lists(st.tuples(st.text(max_size=20), st.none() | st.binary(max_size=200)), max_size=5)
 CONTENTS = st.tuples(st.none() | st.binary(max_size=20), st.binary(max_size=1500), HEADERS)
 

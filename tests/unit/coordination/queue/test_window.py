@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainstem.coordination.queues.lane import Lane
-from mainstem.coordination.subscriptions.cursor import Cursor
+from mainstem.coordination.subscriptions.subscribed_log import SubscribedLog
 from mainstem.wire.messages.message import Message
 
 MANY = 20_000
 
 
 def lane_of(count: int) -> Lane[Any]:
-    lane: Lane[Any] = Lane(None, 0, Cursor(1, 0), 0)
+    lane: Lane[Any] = Lane(None, 0, SubscribedLog(1, 0), 0)
     lane.accept(0, count, [Message(lane, -1, 0, None, b"\0", b"x" * (number % 7), 0) for number in range(count)])
     return lane
 

@@ -243,8 +243,6 @@ class Committing:
         there = [lane for lane in draft.dirty if not lane.is_gone]
         for lane in there:
             lane.cursor.change_all()
-            lane.rests_changed.update(lane.rests)
-            lane.attempts_changed.update(lane.attempts)
         if draft.laid_off:
             self._on_return([message for message in draft.laid_off if not message.lane.is_gone])
         if isinstance(error, StorageFull):

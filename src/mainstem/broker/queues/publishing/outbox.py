@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mainstem.broker.clock import Clock
 from mainstem.broker.intake import Intake
+from mainstem.broker.publication import Put
 from mainstem.broker.queues.delivery.priority_lane import URGENT_FROM
 from mainstem.broker.queues.publishing.committing import Committing
 from mainstem.broker.queues.publishing.outcome import HOLD, REFUSED, TAKEN
@@ -51,17 +52,6 @@ class Fan(NamedTuple):
     """Priority and key of its messages: they decide about lanes."""
     copies: int
     """Lanes that have somebody to give messages to."""
-
-
-class Put(NamedTuple):
-    """A message to be published, where it cannot be at once."""
-
-    queues: Sequence[Queue]
-    headers: bytes
-    value: bytes | memoryview
-    key: bytes | None = None
-    ttl_ms: int = -1
-    priority: int = 0
 
 
 class Outbox(Committing):

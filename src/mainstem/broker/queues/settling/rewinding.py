@@ -13,15 +13,13 @@ if TYPE_CHECKING:
     from mainstem.broker.queues.declaration import QueueDeclaration
     from mainstem.broker.queues.publishing.outbox import Outbox
     from mainstem.broker.queues.queue import Queue, QueueLane
-    from mainstem.broker.queues.timers import Timers
 
 
 class Rewinding:
     """For all queues."""
 
-    def __init__(self, outbox: Outbox, timers: Timers, declaration: QueueDeclaration, engine: Engine) -> None:
+    def __init__(self, outbox: Outbox, declaration: QueueDeclaration, engine: Engine) -> None:
         self._outbox = outbox
-        self._timers = timers
         self._declaration = declaration
         self._engine = engine
 
@@ -68,18 +66,10 @@ class Rewinding:
     def _move(self, lane: QueueLane, place: int) -> None:
         before = lane.cursor.floor
         lane.given = max(lane.given, lane.given_out)
-        for offset in list(lane.rests):
-            del lane.rests[offset]
-            lane.rests_changed.add(offset)
-            self._timers.forget((lane, offset))
         lane.cursor.seek(place)
-        lane.forget_attempts([offset for offset in lane.attempts if offset < place and offset not in lane.unsettled])
-        held = [*(offset for offset in lane.unsettled if offset < place), *lane.held.below(place)]
-        if held:
-            # They are still given out; when they come back they are to be there.
-            lane.cursor.unsettle(held)
+        lane.resting.clear()
         lane.drop_window(place)
-        lane.count = lane.end - place + len(held)
+        lane.count = lane.end - place + len(lane.cursor.held_below(place))
         self._hold(lane, before)
 
     def _reread(self, lane: QueueLane, offset: int) -> None:

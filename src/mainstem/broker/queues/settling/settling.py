@@ -7,13 +7,15 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from mainstem.broker.queues.settling.dead_lettering import DeadLettering, Reason
-from mainstem.coordination.queues.deaths import ERROR_BYTES_MAX, Attempt
+from mainstem.broker.dead_letters.routed_letters import RoutedLetters
+from mainstem.coordination.dead_letters.deaths import Reason, attempt_at
+from mainstem.coordination.dead_letters.targets import DeadLetterTarget
 from mainstem.coordination.subscriptions.cursor import Counts
 from mainstem.wire.messages.message import Message
 
 if TYPE_CHECKING:
-    from mainstem.broker.queues.publishing.outbox import Outbox, Put
+    from mainstem.broker.publication import Put
+    from mainstem.broker.queues.publishing.outbox import Outbox
     from mainstem.broker.queues.queue import Queue, QueueLane
     from mainstem.broker.queues.timers import Timers
 
@@ -24,7 +26,7 @@ UNROUTED_PAUSE_MS = 5_000
 class Settling:
     """Of all queues."""
 
-    def __init__(self, now_ms: Callable[[], int], outbox: Outbox, timers: Timers, dead: DeadLettering) -> None:
+    def __init__(self, now_ms: Callable[[], int], outbox: Outbox, timers: Timers, dead: RoutedLetters) -> None:
         self._now_ms = now_ms
         self._outbox = outbox
         self._timers = timers
@@ -55,74 +57,81 @@ class Settling:
 
     def requeue(self, messages: Iterable[Message], *, failed: bool = True, delay_ms: int = 0, error: str = "") -> None:
         """Back to their places, to be given out again: at once, or after a delay; given up if that was once too often."""
-        attempt = _attempt(self._now_ms(), error) if failed else None
+        now_ms = self._now_ms()
+        attempt = attempt_at(now_ms, error) if failed else None
         back: dict[QueueLane, list[Message]] = {}
+        resting: set[QueueLane] = set()
         spent: list[Message] = []
         for message in messages:
             lane: QueueLane = message.lane
-            if lane.unsettled.get(message.offset) is not message:
+            offset = message.offset
+            if lane.unsettled.get(offset) is not message:
                 continue
-            del lane.unsettled[message.offset]
+            wait_ms = lane.cursor.give_back(
+                offset,
+                lane.queue.policy,
+                now_ms,
+                random.random,
+                failed=failed,
+                delay_ms=delay_ms,
+                attempt=attempt,
+                before=Counts(message.deliveries, message.failures),
+            )
+            message.deliveries += 1
             message.failures += failed
-            self._count(message)
-            if attempt is not None:
-                lane.tried(message.offset, attempt)
-            wait_ms, is_spent = self._judge(message, failed, delay_ms)
-            if is_spent:
-                lane.unsettled[message.offset] = message
+            if wait_ms is None:
                 spent.append(message)
             elif wait_ms:
-                self.rest(message, self._now_ms() + wait_ms)
+                lane.resting[offset] = message
+                resting.add(lane)
             else:
                 back.setdefault(lane, []).append(message)
+        for lane in resting:
+            self.watch(lane)
+            self._changed(lane)
         for lane, returned in back.items():
             lane.take_back(returned)
             lane.queue.redelivered += len(returned)
             self._changed(lane)
             lane.queue.returned()
             lane.queue.wake()
-        if spent:
-            self.reject(spent, "delivery_limit", error)
+        for message in spent:
+            message.deliveries -= 1  # the letter counts the delivery that has ended
+            self._give_up(message, "delivery_limit", error)
+
+    def reject(self, messages: Iterable[Message], reason: Reason = "rejected", error: str = "") -> None:
+        """Give them up: as dead letters where the queue says so, each settled in one commit with its letter."""
+        attempt = attempt_at(self._now_ms(), error) if reason == "rejected" else None
+        for message in messages:
+            lane: QueueLane = message.lane
+            if lane.unsettled.get(message.offset) is not message:
+                continue
+            lane.cursor.let_go(message.offset)
+            if attempt is not None:
+                lane.cursor.note_attempt(message.offset, attempt)
+            self._give_up(message, reason, error)
+
+    def _give_up(self, message: Message, reason: Reason, error: str) -> None:
+        """Nobody holds it, and nobody is given it again, unless its letter cannot be written now."""
+        lane: QueueLane = message.lane
+        letters = self._dead.letters(message, reason, error)
+        if self._is_to_wait(lane, letters):
+            if reason in ("rejected", "delivery_limit"):
+                self._count(message)
+            self.rest(message, self._now_ms() + UNROUTED_PAUSE_MS)
+            return
+        lane.count -= 1
+        lane.cursor.done.append(message.offset)
+        lane.cursor.forget_attempts((message.offset,))
+        if letters:
+            self._outbox.together(letters, message)
+        else:
+            self._changed(lane)
 
     def _count(self, message: Message) -> None:
         """It was given out, and comes back."""
         message.deliveries += 1
         message.lane.cursor.count(message.offset, Counts(message.deliveries, message.failures))
-
-    def _judge(self, message: Message, failed: bool, delay_ms: int) -> tuple[int, bool]:
-        """How long it is to rest, and whether it was given out too often."""
-        rules = message.lane.queue.rules
-        limit = rules.deliveries_max
-        if limit is not None and message.failures > limit:
-            return 0, True
-        if failed and not delay_ms and rules.retry is not None and message.failures:
-            wait_ms = rules.retry.next_delay_ms(message.failures, random.random)
-            return (0, True) if wait_ms is None else (wait_ms, False)
-        return delay_ms, False
-
-    def reject(self, messages: Iterable[Message], reason: Reason = "rejected", error: str = "") -> None:
-        """Give them up: as dead letters where the queue says so, each settled in one commit with its letter."""
-        for message in messages:
-            lane: QueueLane = message.lane
-            if lane.unsettled.get(message.offset) is not message:
-                continue
-            if reason == "rejected":
-                lane.tried(message.offset, _attempt(self._now_ms(), error))
-            letters = self._dead.letters(message, reason, error)
-            if self._is_to_wait(lane, letters):
-                if reason == "rejected":
-                    self._count(message)
-                del lane.unsettled[message.offset]
-                self.rest(message, self._now_ms() + UNROUTED_PAUSE_MS)
-                continue
-            del lane.unsettled[message.offset]
-            lane.count -= 1
-            lane.cursor.done.append(message.offset)
-            lane.forget_attempts((message.offset,))
-            if letters:
-                self._outbox.together(letters, message)
-            else:
-                self._changed(lane)
 
     def bury_refused(self, queue: Queue, headers: bytes, value: bytes | memoryview, key: bytes | None) -> None:
         """Publish a message that a full queue did not take as a dead letter of that queue."""
@@ -134,8 +143,8 @@ class Settling:
         """Whether dead letters cannot be written now: the disk is full, or they must not be lost and nobody takes them."""
         if letters and self._outbox.is_full:
             return True
-        target = lane.queue.rules.dead_letter
-        if target is None or target.strategy != "at-least-once":
+        target = lane.queue.policy.dead_letter
+        if not isinstance(target, DeadLetterTarget) or target.strategy != "at-least-once":
             return False
         return not letters or any(queue.refuses() for put in letters for queue in put.queues)
 
@@ -150,24 +159,45 @@ class Settling:
             self._count(message)
             self.rest(message, self._now_ms() + UNROUTED_PAUSE_MS)
 
-    # Resting
+    # Time
 
     def rest(self, message: Message, due_ms: int) -> None:
         """Give it out again, not before that time."""
         message.lane.rest(message, due_ms)
-        self._timers.at(due_ms, (message.lane, message.offset), functools.partial(self._end_rest, message))
+        self.watch(message.lane)
         self._changed(message.lane)
 
-    def _end_rest(self, message: Message) -> None:
-        lane: QueueLane = message.lane
-        if lane.end_rest(message) and not lane.is_gone:
+    def lease(self, lane: QueueLane, messages: Iterable[Message], lease_ms: int) -> None:
+        """What was given out is to be settled within this time; then another consumer gets it."""
+        deadline_ms = self._now_ms() + lease_ms
+        for message in messages:
+            if lane.unsettled.get(message.offset) is message:
+                lane.cursor.expect(message.offset, message, deadline_ms)
+        self.watch(lane)
+
+    def watch(self, lane: QueueLane) -> None:
+        """Look at a lane when its next lease or rest ends."""
+        due_ms = lane.cursor.next_due_ms()
+        if due_ms is not None:
+            self._timers.at(due_ms, (lane, "due"), functools.partial(self._on_due, lane))
+
+    def _on_due(self, lane: QueueLane) -> None:
+        if lane.is_gone:
+            return
+        due = lane.cursor.pass_time(self._now_ms())
+        if due.rested:
+            lane.end_rests(due.rested)
             self._changed(lane)
             lane.queue.wake()
+        if due.late:
+            late: list[Message] = []
+            for offset, message in due.late:
+                # From now on another object stands for it: what its late worker says of the old one has no effect.
+                late.append(message.again())
+                lane.unsettled[offset] = late[-1]
+            self.requeue(late, failed=True, error="its lease ended")
+        self.watch(lane)
 
     def _changed(self, lane: QueueLane) -> None:
         if not lane.is_gone:
             self._outbox.dirty(lane)
-
-
-def _attempt(now_ms: int, error: str) -> Attempt:
-    return Attempt(now_ms, error.encode("utf-8", "replace")[:ERROR_BYTES_MAX].decode("utf-8", "ignore"))

@@ -7,7 +7,8 @@ from typing import Annotated
 import msgspec
 
 from mainstem.broker.catalog.topics import DEFAULT_NAMESPACE
-from mainstem.broker.dead_letters.browsing import FoundMessage, Where, origin_of, redriven_count
+from mainstem.broker.dead_letters.browsing import FoundMessage, Where
+from mainstem.broker.dead_letters.facts import origin_of, redriven_count
 from mainstem.broker.dead_letters.redrives import Redrive
 from mainstem.broker.queues import Origin, Queue, deaths_of
 from mainstem.protocols.http.errors import InvalidParameter

@@ -99,7 +99,7 @@ class ShareFetchHandlers:
         return self._sessions.begin(body.group_id, body.member_id, body.share_session_epoch, connection)
 
     def _lock_ms(self, session: ShareSession) -> int:
-        return self._groups.configs.rules(session.group).limits.lease_ms
+        return self._groups.configs.rules(session.group).policy.lease_ms or 0
 
     def _place(self, spot: Spot) -> int | ErrorCode:
         """The log of a partition, or why there is none."""

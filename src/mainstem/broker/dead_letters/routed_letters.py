@@ -1,30 +1,17 @@
-"""Giving messages up: to where the queue sends its dead letters, and settled here, in one commit.
-
-A dead letter carries one set of facts, whatever the protocol: `mainstem-dead` is the history of its deaths, the newest first;
-`mainstem-origin` says where it first came from and why it went.
-"""
+"""Dead letters of messages, published anew through the routes of their namespace."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from mainstem.broker.envelopes import EnvelopeRegistry, Envelopes
-from mainstem.broker.queues.publishing.outbox import Put
-from mainstem.coordination.queues.deaths import (
-    Attempt,
-    Death,
-    Origin,
-    Reason,
-    deaths_of,
-    decode_origin,
-    encode_facts,
-    is_cycle,
-    with_death,
-)
+from mainstem.broker.dead_letters.facts import message_origin
+from mainstem.broker.envelopes import EnvelopeRegistry, priority_of
+from mainstem.broker.publication import Put
+from mainstem.coordination.dead_letters.deaths import Death, Reason, deaths_of, encode_facts, is_cycle, with_death
+from mainstem.coordination.dead_letters.targets import DeadLetterTarget
 from mainstem.coordination.routes.errors import UnknownExchange
 from mainstem.model.header_names import DEAD_HEADER, ORIGIN_HEADER, TTL_HEADER
 from mainstem.wire.messages.header_block import decode_headers
@@ -37,18 +24,6 @@ if TYPE_CHECKING:
     from mainstem.broker.queues.queues import Queues
     from mainstem.broker.routes import Routes
     from mainstem.coordination.queues.properties import QueueProperties
-
-__all__ = [
-    "DeadLettering",
-    "Death",
-    "Origin",
-    "Reason",
-    "deaths_of",
-    "decode_origin",
-    "priority_of",
-]
-
-log = logging.getLogger(__name__)
 
 COURSES_MAX = 1_024
 COURSE_BYTES_MAX = 2_048
@@ -73,8 +48,8 @@ class _Course(NamedTuple):
     priority: int
 
 
-class DeadLettering:
-    """Gives up messages of all queues."""
+class RoutedLetters:
+    """Of messages of all queues."""
 
     def __init__(self, queues: Queues, routes: Routes) -> None:
         self._queues = queues
@@ -88,7 +63,7 @@ class DeadLettering:
     def letters(self, message: Message, reason: Reason, error: str = "") -> list[Put]:
         """What is to be published in place of this message; nothing where its queue names no target."""
         queue: Queue = message.lane.queue
-        if queue.rules.dead_letter is None:
+        if not isinstance(queue.policy.dead_letter, DeadLetterTarget):
             return []
         course = self._course_of(message, reason)
         if not course.targets:
@@ -96,7 +71,7 @@ class DeadLettering:
         now_ms = self._queues.now_ms()
         added: list[tuple[str, bytes | None]] = []
         if not course.has_origin:
-            added.append((ORIGIN_HEADER, encode_facts(self._origin(message, reason, error, now_ms))))
+            added.append((ORIGIN_HEADER, encode_facts(message_origin(message, reason, error, now_ms))))
         death = msgspec.structs.replace(course.death, first_ms=now_ms, last_ms=now_ms)
         added.append((DEAD_HEADER, encode_facts(with_death(course.deaths, death))))
         count = varint_bytes(course.entry_count + len(added))
@@ -124,8 +99,8 @@ class DeadLettering:
 
     def _find_course(self, message: Message, reason: Reason, routes: int) -> _Course:
         queue: Queue = message.lane.queue
-        target = queue.rules.dead_letter
-        assert target is not None
+        target = queue.policy.dead_letter
+        assert isinstance(target, DeadLetterTarget), "it is published anew, not written to a topic"
         envelopes = self.envelopes.of(message)
         exchange, keys = envelopes.address_of(message)
         death = Death(queue.name, reason, 1, 0, 0, exchange, list(keys), _ttl(message))
@@ -158,33 +133,6 @@ class DeadLettering:
             return self._routes.of(queue.namespace).route_all(exchange, keys, headers, due=True).queues
         except UnknownExchange:
             return ()
-
-    def _origin(self, message: Message, reason: Reason, error: str, now_ms: int) -> Origin:
-        lane = message.lane
-        queue: Queue = lane.queue
-        attempts: list[Attempt] = lane.attempts.get(message.offset, [])
-        return Origin(
-            reason,
-            queue.namespace,
-            queue.name,
-            queue.topic_name,
-            lane.number,
-            message.offset,
-            message.timestamp_ms,
-            now_ms,
-            message.deliveries + (reason in ("rejected", "delivery_limit")),
-            message.failures,
-            error or next((attempt.error for attempt in reversed(attempts) if attempt.error), ""),
-            attempts,
-        )
-
-
-def priority_of(message: Message, envelopes: Envelopes) -> int:
-    """What its publisher said; of a queue with priorities, the level that it had."""
-    if message.lane.queue.properties.priority_max:
-        return int(message.lane.number)
-    priority = envelopes.properties_of(message).get("priority", 0)
-    return priority if isinstance(priority, int) else 0
 
 
 def _ttl(message: Message) -> int:

@@ -41,11 +41,16 @@ class _PackedDeath(Death, frozen=True, array_like=True):
 
 
 class Attempt(msgspec.Struct, frozen=True, array_like=True):
-    """Once a message was given out in vain."""
+    """One delivery that failed."""
 
     time_ms: int
     error: str = ""
     """Why, if anybody said so."""
+
+
+def attempt_at(time_ms: int, error: str) -> Attempt:
+    """An attempt that failed now; a long error text is cut."""
+    return Attempt(time_ms, error.encode("utf-8", "replace")[:ERROR_BYTES_MAX].decode("utf-8", "ignore"))
 
 
 class Origin(msgspec.Struct, frozen=True):

@@ -1,0 +1,1 @@
+"""Dead letters: the facts that each carries, and redrives as they are stored. Pure."""
