@@ -12,6 +12,8 @@
     streams_groups members of streams applications, and the tasks that the broker assigns to them
     routes        exchanges and bindings: where a published message goes
     queues        logs read as queues, pushed to consumers
+    topic_subscriptions  topics read by many subscriptions, each by its name
+    pulling       messages of queues and subscriptions, taken for a time
     namespaces    what separates topics, queues and exchanges of one tenant from another's
     access        users, and what they may do
     policies      properties of queues and exchanges by their names
@@ -64,7 +66,9 @@ from mainstem.broker.schedules.recurrences import Recurrences
 from mainstem.broker.schedules.schedules import Schedules
 from mainstem.broker.staging.limits import StageLimits
 from mainstem.broker.staging.stages import Stages
+from mainstem.broker.subscriptions.pulling import Pulling
 from mainstem.broker.subscriptions.subscriptions import Subscriptions
+from mainstem.broker.subscriptions.topic_subscriptions import TopicSubscriptions
 from mainstem.broker.transactions.producers import Producers
 from mainstem.broker.transactions.transactions import Transactions
 from mainstem.coordination.administration.policies import KIND_OF_QUEUE
@@ -131,6 +135,8 @@ class Broker:
             self.queues.outbox,
             self.envelopes,
         )
+        self.topic_subscriptions = TopicSubscriptions(engine, self.topics, self.queues, self.dead_letters)
+        self.pulling = Pulling(clock, self.queues)
         self.letters = Letters(engine, self.queues)
         self.redrives = Redrives(engine, clock, self.queues)
         self.schedules = Schedules(engine, clock, self.queues.outbox, delivery)
@@ -215,6 +221,7 @@ class Broker:
         await broker.administration.load()
         await broker.routes.load()
         await broker.queues.load()
+        await broker.topic_subscriptions.load()
         await broker.acquisitions.load()
         await broker.schedules.load()
         await broker.recurrences.load()

@@ -297,3 +297,23 @@ class UnsuitableSource(AcquisitionError):
 
 class TooManyAcquisitions(Overloaded):
     """More acquisitions are open than is allowed."""
+
+
+class SubscriptionError(PeerError):
+    """Something about a subscription of a topic cannot be."""
+
+
+class UnknownSubscription(SubscriptionError):
+    """No such subscription."""
+
+
+class SubscriptionExists(SubscriptionError):
+    """There is one of this name already."""
+
+
+class SubscriptionBusy(SubscriptionError):
+    """Consumers are attached, or one has it to itself."""
+
+
+class SettlementConflict(SubscriptionError):
+    """Another transaction that has not ended settles the record, or nobody holds it."""

@@ -5,18 +5,24 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from mainstem.broker.catalog.topics import Topics
 from mainstem.broker.clock import Clock
-from mainstem.broker.dead_letters.facts import MESSAGES, Condemned, LetterSource, record_headers
+from mainstem.broker.dead_letters.facts import MESSAGES, Condemned, LetterSource, message_origin, record_headers
 from mainstem.broker.dead_letters.topics import LetterRules, LetterTopicRefused, LetterTopics
 from mainstem.broker.heavy_work import HeavyWork
-from mainstem.coordination.dead_letters.targets import DeadLetterTarget, LetterTarget
+from mainstem.coordination.commit_addition import CommitAddition, SealedAddition
+from mainstem.coordination.dead_letters.deaths import Reason, encode_facts
+from mainstem.coordination.dead_letters.targets import DeadLetterTarget, LetterTarget, LetterTopic
 from mainstem.coordination.subscriptions.cursor import NEVER
 from mainstem.coordination.subscriptions.subscribed_log import Spent, SubscribedLog
 from mainstem.model.errors import MainstemError
+from mainstem.model.header_names import ORIGIN_HEADER
 from mainstem.storage.contract import Append, Engine
 from mainstem.wire.errors import DecompressedTooLarge
+from mainstem.wire.messages.header_block import decode_headers
+from mainstem.wire.messages.message import Message
 from mainstem.wire.record_batch import Record, batches_in, decode_records, encode_batch, read_header
 from mainstem.wire.record_batch.survey import APART
 
@@ -75,6 +81,22 @@ class RecordLetters:
             appends.append(Append(destination, encode_batch([record])))
         return appends
 
+    def of_message(self, message: Message, reason: Reason, error: str) -> CommitAddition | None:
+        """The letter of a message that is in memory, on the topic that its subscription names; None: it has none."""
+        target = message.lane.queue.policy.dead_letter
+        if not isinstance(target, LetterTopic):
+            return None
+        now_ms = self._clock.now_ms()
+        origin = message_origin(message, reason, error, now_ms)
+        topic = self._topics.named(origin.namespace).get(target.name)
+        if topic is None:
+            log.warning("subscription %s: a dead letter is lost: there is no topic %s", origin.queue, target.name)
+            return None
+        kept = [header for header in decode_headers(message.headers) if header[0] != ORIGIN_HEADER]
+        headers = [*kept, (ORIGIN_HEADER, encode_facts(origin))]
+        record = Record(0, now_ms, message.key, bytes(message.value), headers)
+        return _Letter(Append(topic.logs[origin.partition % len(topic.logs)], encode_batch([record])))
+
     async def _content(self, number: int, offset: int) -> tuple[bytes | None, bytes | None]:
         """Key and value; nothing of what is gone or cannot be read."""
         try:
@@ -92,6 +114,19 @@ class RecordLetters:
         except MainstemError as error:
             log.warning("log %d, offset %d: its dead letter is without content: %s", number, offset, error)
         return None, None
+
+
+class _Letter(NamedTuple):
+    """A letter that is committed with the settling of its message."""
+
+    append: Append
+
+    def seal(self) -> SealedAddition:
+        """The letter."""
+        return SealedAddition([self.append])
+
+    def resolved(self, outcome: Sequence[int] | MainstemError) -> None:
+        """Who settles the message hears of it too."""
 
 
 def _find(batch: memoryview, offset: int) -> Record | None:

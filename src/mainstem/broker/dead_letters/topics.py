@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from mainstem.broker.catalog.topics import NewTopic, Topic, Topics
@@ -48,6 +49,10 @@ class LetterTopics:
         if topic.configs.get(ENABLED) != "true":
             raise LetterTopicRefused(f"{ENABLED} of {name} is not true")
         return topic
+
+    def named(self, namespace: str) -> Mapping[str, Topic]:
+        """The topics of a namespace."""
+        return self._topics.named(namespace)
 
     def place_of(self, log: int) -> tuple[str, str, int]:
         """Namespace, topic and partition of a log; empty names where no topic has it."""

@@ -7,11 +7,11 @@ none of those that were there before. Callers that show counts, or act on them, 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from mainstem.broker.queues.publishing.committing import WINDOW_BYTES_MAX
-from mainstem.coordination.queues.entries import SCOPE, put_given
+from mainstem.coordination.queues.entries import put_given
 from mainstem.coordination.queues.lane import Lane
 from mainstem.coordination.subscriptions.subscribed_log import SubscribedLog
 from mainstem.model.errors import UnknownLog
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from mainstem.broker.queues.queue import Queue, QueueLane
     from mainstem.broker.queues.reading import WindowReader
     from mainstem.broker.queues.settling.settling import Settling
-    from mainstem.broker.queues.stored import StoredQueues
 
 RESERVED_OFFSETS = 16_384
 """Offsets that are stored as given out ahead of time, in one commit."""
@@ -49,7 +48,6 @@ class OpenLanes:
     def __init__(
         self,
         engine: Engine,
-        stored: StoredQueues,
         dispatcher: Dispatcher,
         outbox: Outbox,
         reader: WindowReader,
@@ -57,24 +55,27 @@ class OpenLanes:
         window_bytes_max: int,
     ) -> None:
         self._engine = engine
-        self._stored = stored
         self._dispatcher = dispatcher
         self._outbox = outbox
         self._reader = reader
         self._settling = settling
         self._window_bytes_max = window_bytes_max
         self._lanes: dict[int, QueueLane] = {}
+        """Of queues: a log has one."""
+        self._beside: dict[int, list[QueueLane]] = {}
+        """Of subscriptions of topics: a log may have many."""
+        self._count = 0
         self._opening: dict[QueueLane, _Opening] = {}
         self._counted: dict[Queue, int] = {}
         """Of queues that are not open, and whose engine does not answer at once: their messages when they were last counted."""
         self._watch = engine.watch(self._moved)
 
-    def all(self) -> Iterable[QueueLane]:
+    def all(self) -> list[QueueLane]:
         """Every open lane."""
-        return self._lanes.values()
+        return [*self._lanes.values(), *(lane for lanes in self._beside.values() for lane in lanes)]
 
     def of_log(self, number: int) -> QueueLane | None:
-        """The lane that reads this log, if it is open."""
+        """The lane of a queue that reads this log, if it is open."""
         return self._lanes.get(number)
 
     # Coming and going
@@ -86,7 +87,7 @@ class OpenLanes:
 
     def open(self, queue: Queue, number: int, log_number: int) -> QueueLane:
         """One lane, as it was stored."""
-        stored = self._stored.take(log_number)
+        stored = queue.stored.take(log_number)
         found = self._engine.offset_at(log_number, Edge.START)
         start = _start_of(found) if found.done else None
         if start is not None:
@@ -98,7 +99,7 @@ class OpenLanes:
             self._opening[lane] = _Opening(None if end is None else end.stable, start, stored.given)
             if start is None:
                 found.on_done(functools.partial(self._found_start, lane))
-        if queue.properties.is_lasting or queue.is_borrowed:
+        if queue.is_stored:
             lane.reserved = lane.reserve_at = stored.given
         self._settling.watch(lane)
         return lane
@@ -172,19 +173,32 @@ class OpenLanes:
         lane.is_gone = True
         lane.queue.lanes.remove(lane)
         del self._lanes[lane.log]
+        self._count -= 1
 
     def close(self, lane: QueueLane) -> None:
         """The queue of this lane is gone."""
         lane.is_gone = True
-        self._lanes.pop(lane.log, None)
-        self._watch.remove(lane.log)
+        self._count -= 1
+        if lane.queue.is_beside:
+            beside = self._beside[lane.log]
+            beside.remove(lane)
+            if not beside:
+                del self._beside[lane.log]
+        else:
+            self._lanes.pop(lane.log, None)
+        if lane.log not in self._lanes and lane.log not in self._beside:
+            self._watch.remove(lane.log)
         if (opening := self._opening.pop(lane, None)) is not None:
             opening.answer.resolve(None)
 
     def _add(self, queue: Queue, number: int, cursor: SubscribedLog, end: int) -> QueueLane:
         lane: QueueLane = Lane(queue, number, cursor, end)
-        self._lanes[lane.log] = lane
-        share = min(WINDOW_BYTES_MAX, self._window_bytes_max // len(self._lanes))
+        if queue.is_beside:
+            self._beside.setdefault(lane.log, []).append(lane)
+        else:
+            self._lanes[lane.log] = lane
+        self._count += 1
+        share = min(WINDOW_BYTES_MAX, self._window_bytes_max // self._count)
         self._outbox.window_bytes_max = self._reader.window_bytes_max = share
         return lane
 
@@ -192,15 +206,19 @@ class OpenLanes:
         """Logs have grown. The lane learns at the end of the turn: the answers to our own commits come before."""
         for number, end in ends.items():
             lane = self._lanes.get(number)
-            if lane is None:
-                continue
-            if end.end < 0:
-                lane.is_gone = True
-            opening = self._opening.get(lane)
-            if opening is not None and opening.end is None:
-                opening.end = end.stable
-                self._finish_opening(lane, opening)
-            self._dispatcher.lane_grew(lane, end.stable)
+            if lane is not None:
+                self._lane_moved(lane, end)
+            for beside in self._beside.get(number, ()):
+                self._lane_moved(beside, end)
+
+    def _lane_moved(self, lane: QueueLane, end: LogEnd) -> None:
+        if end.end < 0:
+            lane.is_gone = True
+        opening = self._opening.get(lane)
+        if opening is not None and opening.end is None:
+            opening.end = end.stable
+            self._finish_opening(lane, opening)
+        self._dispatcher.lane_grew(lane, end.stable)
 
     # Counts
 
@@ -213,7 +231,7 @@ class OpenLanes:
                 return self._counted.get(queue)
             if start.error is not None or end.error is not None:
                 return None
-            count += max(end.result().offset - self._stored.settled(number, start.result().offset), 0)
+            count += max(end.result().offset - queue.stored.settled(number, start.result().offset), 0)
         return count
 
     async def _count_late(self, queue: Queue) -> int:
@@ -224,7 +242,7 @@ class OpenLanes:
                 end = await self._engine.offset_at(number, Edge.END)
             except UnknownLog:
                 continue  # deleted meanwhile
-            count += max(end.offset - self._stored.settled(number, start.offset), 0)
+            count += max(end.offset - queue.stored.settled(number, start.offset), 0)
         return count
 
     # What may be given out
@@ -247,14 +265,14 @@ class OpenLanes:
                 lane.queue.wake()
 
         # A commit of its own: a full disk refuses commits that also publish.
-        self._engine.alter((), [put_given(SCOPE, lane.log, until)]).on_done(done)
+        self._engine.alter((), [put_given(lane.queue.stored.scope, lane.log, until)]).on_done(done)
 
     def store_given(self) -> None:
         """Before the end: store exactly what was given out, instead of what was reserved."""
-        for lane in self._lanes.values():
+        for lane in self.all():
             given = max(lane.given, lane.given_out)
             if not lane.is_gone and given < lane.reserved < UNRESERVED:
-                self._outbox.mutate([put_given(SCOPE, lane.log, given)])
+                self._outbox.mutate([put_given(lane.queue.stored.scope, lane.log, given)])
 
 
 def _start_of(found: Answer[Found]) -> int:

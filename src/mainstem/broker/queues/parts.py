@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 if TYPE_CHECKING:
-    from mainstem.broker.queues.deletion import QueueDeletion
     from mainstem.broker.queues.delivery.dispatcher import Dispatcher
     from mainstem.broker.queues.delivery.priority_lane import PriorityLanes
     from mainstem.broker.queues.delivery.streams import StreamReaders
     from mainstem.broker.queues.lanes import OpenLanes
     from mainstem.broker.queues.limits import QueueLimits
     from mainstem.broker.queues.publishing.outbox import Outbox
+    from mainstem.broker.queues.queue import Queue
     from mainstem.broker.queues.reading import WindowReader
     from mainstem.broker.queues.settling.settling import Settling
     from mainstem.broker.queues.timers import Timers
+
+
+class QueueEnding(Protocol):
+    """What ends queues that nobody uses any more."""
+
+    def last_consumer_left(self, queue: Queue) -> None:
+        """A queue has no consumers any more."""
 
 
 class QueueParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,5 +39,5 @@ class QueueParts(msgspec.Struct, frozen=True, kw_only=True):
     reader: WindowReader
     streams: StreamReaders
     settling: Settling
-    deletion: QueueDeletion
+    deletion: QueueEnding
     timers: Timers

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from mainstem.broker.queues.delivery.consumers import Consumer, Rota, bytes_of
 from mainstem.broker.queues.delivery.dispatch_rules import KeyedDispatch, SelectiveDispatch, Wants
 from mainstem.broker.queues.delivery.priority_lane import URGENT_FROM, take_by_turns
+from mainstem.broker.queues.delivery.sieve import Sieve
 from mainstem.broker.queues.publishing.outcome import HOLD, REFUSED, TAKEN
 from mainstem.coordination.catalog.partitioning import partition_of
 from mainstem.coordination.errors import QueueBusy
+from mainstem.coordination.queues.entries import SCOPE
 from mainstem.coordination.queues.lane import Lane
 from mainstem.coordination.queues.properties import QueueProperties
 from mainstem.coordination.queues.window import AT_ONCE
@@ -20,6 +22,7 @@ from mainstem.wire.messages.message import Message
 if TYPE_CHECKING:
     from mainstem.broker.queues.delivery.streams import StreamReader
     from mainstem.broker.queues.parts import QueueParts
+    from mainstem.broker.queues.stored import StoredLogs
     from mainstem.coordination.queues.entries import QueueEntry
 
 QueueLane: TypeAlias = "Lane[Queue]"
@@ -37,6 +40,7 @@ class Queue:
         "_getters",
         "_is_arriving",
         "_is_dispatching",
+        "_lookers",
         "_parts",
         "_rule",
         "_turn",
@@ -65,7 +69,9 @@ class Queue:
         "readers",
         "redelivered",
         "rules",
+        "sieve",
         "spare_log",
+        "stored",
         "topic_name",
         "used_ms",
         "window_max",
@@ -76,9 +82,12 @@ class Queue:
         parts: QueueParts,
         entry: QueueEntry,
         rules: QueueProperties,
+        stored: StoredLogs,
         owner: object | None = None,
     ) -> None:
         self._parts = parts
+        self.stored = stored
+        """What is stored of its logs, and nobody asked for yet."""
         self.namespace = entry.namespace
         self.name = entry.name
         properties = self.properties = entry.properties
@@ -102,36 +111,44 @@ class Queue:
         """Whether it has one lane, and is open."""
         self.consumers = Rota(properties.single_active or properties.ordering in ("failover", "exclusive"))
         self.had_consumers = False
-        self.is_gone = False
-        self.is_paused = False
+        self.is_gone = self.is_paused = False
         self.window_max = 0 if properties.kind == "stream" else parts.limits.window_messages_idle
-        self.has_ttl = False
-        self.may_expire = False
+        self.has_ttl = self.may_expire = False
         """Whether there was ever a message that expires."""
         self.is_limited = False
-        self.incoming = 0
-        """Of a limited queue: messages that are being published."""
-        self.lost = 0
-        """Messages that retention took before they were settled: a borrowed queue's."""
+        self.incoming = self.lost = 0
+        """Of a limited queue: messages that are being published. Of a borrowed one: what retention took unsettled."""
         self.delivered = self.got = self.acknowledged = self.redelivered = 0
         """Messages since the start: given to consumers, taken one by one, settled, given back."""
         self.used_ms = parts.now_ms()
         self._turn = 0
-        self._is_dispatching = False
-        self._is_arriving = False
-        """Whether something has come just now: what does not wait is given out only then."""
+        self._is_dispatching = self._is_arriving = False
+        """Whether something has come just now: what does not wait is given out only while it is arriving."""
         self._getters: list[Callable[[Message | None], None]] = []
         self._expired: list[Message] = []
+        self._lookers: tuple[Callable[[], None], ...] = ()
         self.readers: dict[Consumer, StreamReader] | None = {} if properties.kind == "stream" else None
         """Of a stream: how far each consumer is."""
         self._rule: KeyedDispatch | SelectiveDispatch | None = KeyedDispatch() if properties.ordering == "key" else None
         """Where not every message is for every consumer: by key, or while a consumer does not want all."""
+        self.sieve: Sieve | None = None
+        """What of the log is for it, and when. None: all, at once."""
         self._apply(rules)
 
     def __repr__(self) -> str:
         return f"<queue {self.name} of {self.namespace}>"
 
     # Questions
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether it is one of perhaps many subscriptions of a topic."""
+        return self.stored.scope != SCOPE
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether what is settled is stored."""
+        return self.properties.is_lasting or (self.is_borrowed and not self.is_beside)
 
     @property
     def ready_count(self) -> int:
@@ -283,14 +300,12 @@ class Queue:
 
     def attach(self, consumer: Consumer, wants: Wants | None = None) -> None:
         """Begin to serve, with all messages or those that it wants; not before the end of this turn. Raises QueueBusy."""
-        has_order = self.readers is not None or isinstance(self._rule, KeyedDispatch)
-        assert wants is None or not has_order, "these have an order to keep"
+        assert wants is None or self.readers is None, "a stream is read whole"
         if self.properties.ordering == "exclusive" and self.consumers.all:
             raise QueueBusy(f"queue {self.name} serves one consumer alone")
         self.consumers.add(consumer)
         if wants is not None:
             rule = self._rule = self._rule or SelectiveDispatch()
-            assert isinstance(rule, SelectiveDispatch)
             rule.wants[consumer] = wants
         self.had_consumers = True
         self.open()
@@ -307,8 +322,7 @@ class Queue:
             if reader is not None:
                 reader.is_gone = True
         rule = self._rule
-        if isinstance(rule, SelectiveDispatch) and consumer in rule.wants:
-            del rule.wants[consumer]
+        if rule is not None and rule.wants.pop(consumer, None) is not None and isinstance(rule, SelectiveDispatch):
             self._rule = rule if rule.wants else None
         if self.consumers.remove(consumer):
             self.used_ms = self._parts.now_ms()
@@ -348,6 +362,15 @@ class Queue:
             callback(None)
         self._let_go_expired()
 
+    def when_looked(self, callback: Callable[[], None]) -> None:
+        """Call back once all was given out that can be now: nothing more is being read, or about to be called given out."""
+        self._lookers = (*self._lookers, callback)
+        self.wake()
+
+    @property
+    def _is_looking_on(self) -> bool:
+        return self.is_opening or any(lane.is_reading or lane.is_reserving for lane in self.lanes)
+
     def take_now(self, count: int, size: int) -> list[Message]:
         """What is in memory and waits, up to so many messages and bytes: given out from now on."""
         self.open()
@@ -386,7 +409,7 @@ class Queue:
             if self._getters:
                 self._serve_getters()
             rota = self.consumers
-            is_handing_over = rota.is_single and self.properties.kind == "quorum" and rota.is_overtaken()
+            is_handing_over = rota.is_single and self._hands_over and rota.is_overtaken()
             if is_handing_over and not self.unsettled_count:  # What the active one has, it may finish.
                 rota.take_over()
                 is_handing_over = False
@@ -398,6 +421,15 @@ class Queue:
             self._is_dispatching = False
         if rota.all or self._getters:
             self.refill()
+        if self._lookers and not self._is_looking_on:
+            lookers, self._lookers = self._lookers, ()
+            for callback in lookers:
+                callback()
+
+    @property
+    def _hands_over(self) -> bool:
+        """Whether a consumer of a higher priority takes the place of the active one."""
+        return self.properties.kind == "quorum" or self.properties.ordering == "failover"
 
     def _serve(self, able: Sequence[Consumer]) -> bool:
         """One round; answers whether anything was given out."""
@@ -496,8 +528,11 @@ class Queue:
     def end_getters(self) -> None:
         """Nobody gets anything any more."""
         getters, self._getters = self._getters, []
+        lookers, self._lookers = self._lookers, ()
         for callback in getters:
             callback(None)
+        for looker in lookers:
+            looker()
 
     def refill(self) -> None:
         """Read what follows, if the window runs low."""

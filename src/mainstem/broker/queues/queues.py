@@ -89,16 +89,17 @@ class Queues:
         self._dispatcher = Dispatcher(clock, self.timers, self.outbox)
         self.dead_letters = RoutedLetters(self, routes)
         self.settling = Settling(self.now_ms, self.outbox, self.timers, self.dead_letters)
-        self.reader = WindowReader(engine, self._dispatcher, self.outbox, self.heavy_work, limits)
+        self.reader = WindowReader(engine, self._dispatcher, self.outbox, self.settling, self.heavy_work, limits)
+        self.settling.fetch = self.reader.fetch
         self._stored = StoredQueues(self)
         self.lanes = OpenLanes(
-            engine, self._stored, self._dispatcher, self.outbox, self.reader, self.settling, settings.window_bytes_max
+            engine, self._dispatcher, self.outbox, self.reader, self.settling, settings.window_bytes_max
         )
         self._declaration = QueueDeclaration(self, engine, topics, self._stored)
         self._deletion = QueueDeletion(self, engine, topics, routes, self._stored)
         self._rewinding = Rewinding(self.outbox, self._declaration, engine)
         self._priority_lanes = PriorityLanes(self.lanes, self._declaration, engine, topics)
-        self._parts = QueueParts(
+        self.parts = QueueParts(
             now_ms=self.now_ms,
             limits=limits,
             lanes=self.lanes,
@@ -156,7 +157,7 @@ class Queues:
                 queue.open()
             await self.lanes.know(queue)
             if queue.readers is not None:
-                await self._parts.streams.know(queue)
+                await self.parts.streams.know(queue)
 
     async def open(self, queue: Queue) -> None:
         """Make the lanes of a queue, and wait until it is known what is in them."""
@@ -244,7 +245,7 @@ class Queues:
     def add(self, entry: QueueEntry, owner: object | None = None) -> Queue:
         """Make the queue of an entry that is durable."""
         rules = self.rules_for(entry.namespace, entry.name, entry.properties)
-        queue = Queue(self._parts, entry, rules, owner)
+        queue = Queue(self.parts, entry, rules, self._stored, owner)
         self._named.setdefault(queue.namespace, {})[queue.name] = queue
         self.generation += 1
         self._deletion.watch_idle(queue)
@@ -255,6 +256,10 @@ class Queues:
         if self._named.get(queue.namespace, {}).pop(queue.name, None) is None:
             return
         self.generation += 1
+        self.end(queue)
+
+    def end(self, queue: Queue) -> None:
+        """A queue, or a subscription of a topic, gives nothing out any more."""
         queue.is_gone = True
         queue.is_plain = False
         for lane in queue.lanes:
@@ -277,8 +282,8 @@ class Queues:
         queue = lane.queue
         state: list[Mutation] = []
         changes: list[LogChange] = []
-        if queue.properties.is_lasting or queue.is_borrowed:
-            state = lane.cursor.take_changes(SCOPE)
+        if queue.is_stored:
+            state = lane.cursor.take_changes(queue.stored.scope)
         if lane.floor_moved < lane.cursor.floor and not queue.is_borrowed:
             self.timers.at(self.now_ms() + FLOOR_DELAY_MS, (lane, "floor"), functools.partial(self._move_floor, lane))
         if lane.rewound and lane.cursor.floor >= lane.rewound:

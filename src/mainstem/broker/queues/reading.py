@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from asyncio import Future
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from mainstem.broker.heavy_work import HeavyWork
@@ -22,9 +22,11 @@ from mainstem.wire.record_batch.survey import APART, AT_ONCE
 
 if TYPE_CHECKING:
     from mainstem.broker.queues.delivery.dispatcher import Dispatcher
+    from mainstem.broker.queues.delivery.sieve import Sieve
     from mainstem.broker.queues.limits import QueueLimits
     from mainstem.broker.queues.publishing.outbox import Outbox
     from mainstem.broker.queues.queue import QueueLane
+    from mainstem.broker.queues.settling.settling import Settling
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +34,8 @@ Decoded: TypeAlias = tuple[list[Message], int]
 """Messages, and the offset behind what was decoded; -1: nothing was."""
 
 READ_BYTES_MAX = 1 << 20
+RESTING_MESSAGES_MAX = 1_024
+"""Messages at rest of one lane that are kept in memory when they are read; others are read again when they may be given out."""
 READ_MESSAGES = 1_024
 """So many of larger ones, if that is not too much: a read costs the same for one message as for a thousand."""
 
@@ -44,12 +48,16 @@ class WindowReader:
         engine: Engine,
         dispatcher: Dispatcher,
         outbox: Outbox,
+        settling: Settling,
         heavy_work: HeavyWork,
         limits: QueueLimits,
     ) -> None:
         self._engine = engine
         self._dispatcher = dispatcher
         self._outbox = outbox
+        self._settling = settling
+        self._missing: dict[QueueLane, list[int]] = {}
+        """Messages that have rested and are not in memory, by lane; lowest offset first."""
         self._read_bytes = limits.read_bytes
         self.window_bytes_max = READ_BYTES_MAX
         """What one lane may have in memory, now: all have their share."""
@@ -143,23 +151,11 @@ class WindowReader:
                 for message in wanted
                 if not (message.offset in unsettled or message.offset in cursor.settled or message.offset in held)
             ]
-        size = 0
-        has_ttl, given, counts = queue.has_ttl, lane.given, cursor.counts
-        headers, ttl_ms = b"", -1
-        for message in wanted:
-            size += len(message.value)
-            if message.headers is not headers:  # often all of them share one block
-                headers = message.headers
-                ttl_ms = ttl_of(headers)
-            if has_ttl or ttl_ms >= 0:
-                message.expires_ms = queue.expiry(message.timestamp_ms, ttl_ms)
-            if counts and message.offset in counts:
-                message.deliveries, message.failures = counts[message.offset]
-            elif message.offset < given:
-                message.deliveries = 1
+        if queue.sieve is not None:
+            wanted = self._sift(lane, queue.sieve, wanted)
         if cursor.rests:
             wanted = self._set_to_rest(lane, wanted)
-            size = sum(len(message.value) for message in wanted)
+        size = self._prepare(lane, wanted)
         lane.note_heads(wanted)
         lane.ready.extend(wanted)
         lane.ready_bytes += size
@@ -168,15 +164,91 @@ class WindowReader:
         lane.tail = tail
         lane.catch_up()
 
+    def _prepare(self, lane: QueueLane, found: Sequence[Message]) -> int:
+        """Say when messages that were read expire, and how often they were tried; answers their size."""
+        size = 0
+        queue, given, counts = lane.queue, lane.given, lane.cursor.counts
+        headers, ttl_ms = b"", -1
+        for message in found:
+            size += len(message.value)
+            if message.headers is not headers:  # often all of them share one block
+                headers = message.headers
+                ttl_ms = ttl_of(headers)
+            if queue.has_ttl or ttl_ms >= 0:
+                message.expires_ms = queue.expiry(message.timestamp_ms, ttl_ms)
+            if counts and message.offset in counts:
+                message.deliveries, message.failures = counts[message.offset]
+            elif message.offset < given:
+                message.deliveries = 1
+        return size
+
+    def _sift(self, lane: QueueLane, sieve: Sieve, found: list[Message]) -> list[Message]:
+        """Settle what is not for this subscription, and note until when the rest is to rest."""
+        if sieve.selects is not None:
+            refused = [message.offset for message in found if not sieve.selects(message)]
+            if refused:
+                lane.cursor.settle(refused)
+                lane.count -= len(refused)
+                self._outbox.dirty(lane)
+                others = set(refused)
+                found = [message for message in found if message.offset not in others]
+        if sieve.due_ms is not None:
+            self._settling.rest_until(lane, [(message.offset, sieve.due_ms(message)) for message in found])
+        return found
+
     def _set_to_rest(self, lane: QueueLane, found: list[Message]) -> list[Message]:
-        """Of what was read, what does not rest. What does is known by its offset alone after a restart."""
+        """Of what was read, what does not rest. Of what does, some is kept in memory; the rest is read again in its time."""
         awake = []
         for message in found:
             if message.offset not in lane.cursor.rests:
                 awake.append(message)
-            else:
-                lane.resting.setdefault(message.offset, message)
+            elif len(lane.resting) < RESTING_MESSAGES_MAX and message.offset not in lane.resting:
+                self._prepare(lane, [message])
+                lane.resting[message.offset] = message
         return awake
+
+    def fetch(self, lane: QueueLane, offsets: Iterable[int]) -> None:
+        """Read single messages that have rested, and are below the tail and not in memory."""
+        is_busy = lane in self._missing
+        missing = self._missing.setdefault(lane, [])
+        missing += offsets
+        missing.sort()
+        if not is_busy:
+            self._fetch_next(lane)
+
+    def _fetch_next(self, lane: QueueLane) -> None:
+        missing = self._missing[lane]
+        if not missing or lane.is_gone:
+            del self._missing[lane]
+            return
+        answer = self._engine.read(lane.log, missing[0], self._read_bytes, ReadHint.CATCH_UP)
+        answer.on_done(functools.partial(self._fetched, lane, missing[0]))
+
+    def _fetched(self, lane: QueueLane, offset: int, answer: Answer[ReadResult]) -> None:
+        if answer.error is not None:
+            if not isinstance(answer.error, MainstemError):
+                raise answer.error
+            log.warning("queue %s cannot be read at %d: %s", lane.queue.name, offset, answer.error)
+            self._found_again(lane, offset, ([], offset + 1))
+            return
+        found = messages_or_work(answer.result(), lane, self._heavy_work)
+        if isinstance(found, Future):
+            found.add_done_callback(lambda work: self._found_again(lane, offset, work.result()))
+        else:
+            self._found_again(lane, offset, found)
+
+    def _found_again(self, lane: QueueLane, offset: int, decoded: Decoded) -> None:
+        found, after = decoded
+        missing, after = self._missing[lane], max(after, offset + 1)
+        wanted, self._missing[lane] = [o for o in missing if o < after], [o for o in missing if o >= after]
+        cursor = lane.cursor
+        free = {o for o in wanted if not (cursor.is_settled(o) or o in lane.unsettled or o in cursor.rests)}
+        messages = [message for message in found if message.offset in free]
+        if messages and not lane.is_gone:
+            self._prepare(lane, messages)
+            lane.take_back(messages)
+            self._dispatcher.arrived(lane.queue)
+        self._fetch_next(lane)
 
     def _skip(self, lane: QueueLane, present: set[int], first: int, tail: int) -> None:
         """Offsets without a message: markers, what was aborted, what key compaction took, what cannot be read."""

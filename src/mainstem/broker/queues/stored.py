@@ -1,4 +1,4 @@
-"""What is stored of queues, between the start and the first use of each."""
+"""What is stored of queues and subscriptions, between the start and the first use of each."""
 
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ class StoredLane(NamedTuple):
     rewound: int
 
 
-class StoredQueues:
-    """By log, what was loaded and nobody asked for yet."""
+class StoredLogs:
+    """By log, what was loaded of one scope and nobody asked for yet."""
 
-    def __init__(self, queues: Queues) -> None:
-        self._queues = queues
+    def __init__(self, scope: str) -> None:
+        self.scope = scope
+        """Where what becomes of them is stored."""
         self._floors: dict[int, int] = {}
         self._pages: dict[int, list[tuple[int, bytes]]] = {}
         self._given: dict[int, int] = {}
@@ -49,31 +50,8 @@ class StoredQueues:
         self._rests: dict[int, dict[int, int]] = {}
         self._attempts: dict[int, dict[int, list[Attempt]]] = {}
 
-    def load(self, stored: Mapping[bytes, bytes]) -> list[Queue]:
-        """Make all queues; answers those that were not to outlast the last run."""
-        gone: list[Queue] = []
-        paused: list[tuple[str, str]] = []
-        shared: dict[QueueProperties, QueueProperties] = {}
-        for key, value in stored.items():
-            if key.startswith(entries.QUEUE_PREFIX):
-                entry = entries.decode_queue(value)
-                properties = shared.setdefault(entry.properties, entry.properties)
-                queue = self._queues.add(msgspec.structs.replace(entry, properties=properties))
-                if key != entries.queue_key(entry.namespace, entry.name):  # stored while zeros were not escaped
-                    renamed = [Mutation(entries.SCOPE, key, None), entries.put_queue(entry)]
-                    self._queues.outbox.mutate(renamed)
-                if not entry.properties.is_lasting:
-                    gone.append(queue)
-            elif key.startswith(entries.PAUSED_PREFIX):
-                paused.append(entries.decode_paused(key))
-            else:
-                self._load_of_lane(key, value)
-        for namespace, name in paused:
-            if (found := self._queues.find(namespace, name)) is not None:
-                found.pause()
-        return gone
-
-    def _load_of_lane(self, key: bytes, value: bytes) -> None:
+    def load_entry(self, key: bytes, value: bytes) -> None:
+        """Take one entry in."""
         if (log := decode_floor_key(key)) is not None:
             self._floors[log] = decode_floor(value)
         elif (place := decode_page_key(key)) is not None:
@@ -118,3 +96,35 @@ class StoredQueues:
         for offset, attempts in self._attempts.pop(log, {}).items():
             cursor.replay_attempts(offset, attempts)
         return StoredLane(cursor, self._given.pop(log, 0), self._rewound.pop(log, 0))
+
+
+class StoredQueues(StoredLogs):
+    """Of all queues, which share a scope."""
+
+    def __init__(self, queues: Queues) -> None:
+        super().__init__(entries.SCOPE)
+        self._queues = queues
+
+    def load(self, stored: Mapping[bytes, bytes]) -> list[Queue]:
+        """Make all queues; answers those that were not to outlast the last run."""
+        gone: list[Queue] = []
+        paused: list[tuple[str, str]] = []
+        shared: dict[QueueProperties, QueueProperties] = {}
+        for key, value in stored.items():
+            if key.startswith(entries.QUEUE_PREFIX):
+                entry = entries.decode_queue(value)
+                properties = shared.setdefault(entry.properties, entry.properties)
+                queue = self._queues.add(msgspec.structs.replace(entry, properties=properties))
+                if key != entries.queue_key(entry.namespace, entry.name):  # stored while zeros were not escaped
+                    renamed = [Mutation(entries.SCOPE, key, None), entries.put_queue(entry)]
+                    self._queues.outbox.mutate(renamed)
+                if not entry.properties.is_lasting:
+                    gone.append(queue)
+            elif key.startswith(entries.PAUSED_PREFIX):
+                paused.append(entries.decode_paused(key))
+            else:
+                self.load_entry(key, value)
+        for namespace, name in paused:
+            if (found := self._queues.find(namespace, name)) is not None:
+                found.pause()
+        return gone

@@ -85,7 +85,15 @@ class Lane(Window, Generic[Q]):
         self.cursor.rest(message.offset, due_ms)
         self.resting[message.offset] = message
 
-    def end_rests(self, offsets: Iterable[int]) -> None:
-        """They have rested: those that are in memory are ready."""
-        rested = [message for offset in offsets if (message := self.resting.pop(offset, None)) is not None]
+    def end_rests(self, offsets: Iterable[int]) -> list[int]:
+        """They have rested: those that are in memory are ready. Answers those that are to be read again."""
+        rested: list[Message] = []
+        missing: list[int] = []
+        for offset in offsets:
+            message = self.resting.pop(offset, None)
+            if message is not None:
+                rested.append(message)
+            elif offset < self.tail and offset not in self.cursor.acquired:
+                missing.append(offset)
         self.take_back(rested)
+        return missing

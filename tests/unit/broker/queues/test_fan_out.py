@@ -9,6 +9,7 @@ from mainstem.broker.queues import Queue, QueueLimits, QueueProperties
 from mainstem.broker.queues.publishing import outbox as outboxes
 from mainstem.broker.queues.publishing.outcome import HOLD
 from mainstem.storage.contract import Commit
+from mainstem.wire.record_batch import encode_headers
 from tests.support.worlds.queue_world import NO_HEADERS, Holder, World
 
 
@@ -165,7 +166,7 @@ def test_memory_of_a_window_is_bounded_by_bytes(world: World) -> None:
     queue = declared(world, 1)[0]
     queue.attach(Holder(room=0))
     world.queues.outbox.window_bytes_max = world.queues.reader.window_bytes_max = 20_000
-    headers = b"\x01\x02k\xd0\x0f" + bytes(1_000)
+    headers = encode_headers([("k", bytes(1_000))])
     for _ in range(200):
         world.queues.outbox.put([queue], headers, b"")
         world.end_turn()

@@ -251,7 +251,7 @@ def put_at_the_end(lane: Lane[Any], messages: Iterable[Message]) -> None:
         lane.ready.append(message)
 
 
-def settle_alone(box: outboxes.Outbox, _puts: object, laid_off: Message) -> None:
+def settle_alone(box: outboxes.Outbox, _puts: object, laid_off: Message, _addition: object = None) -> None:
     """Without its dead letter."""
     box.dirty(laid_off.lane)
 

@@ -28,6 +28,12 @@ class DispatchRule:
 
     def __init__(self) -> None:
         self._turn = 0
+        self.wants: dict[Consumer, Wants] = {}
+        """What those want that do not want all."""
+
+    def _may(self, consumer: Consumer, message: Message) -> bool:
+        wants = self.wants.get(consumer)
+        return wants is None or wants(message)
 
     def dispatch(self, queue: Queue, able: Sequence[Consumer]) -> bool:
         """Give out what can be; answers whether anything was."""
@@ -94,16 +100,8 @@ class DispatchRule:
 class SelectiveDispatch(DispatchRule):
     """By what consumers want."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.wants: dict[Consumer, Wants] = {}
-
     def _choose(self, message: Message, able: Sequence[Consumer], rooms: Rooms) -> Consumer | None:
-        def may(consumer: Consumer) -> bool:
-            wants = self.wants.get(consumer)
-            return wants is None or wants(message)
-
-        return self._next(able, rooms, may)
+        return self._next(able, rooms, lambda consumer: self._may(consumer, message))
 
 
 class KeyedDispatch(DispatchRule):
@@ -120,15 +118,20 @@ class KeyedDispatch(DispatchRule):
         held = [message for lane in queue.lanes for message in lane.unsettled.values() if message in self._holders]
         self._holders = {message: self._holders[message] for message in held}
         self._locked = {message.key: holder for message, holder in self._holders.items() if message.key is not None}
-        self._blocked = set()
+        # What failed comes back: until then its followers wait.
+        resting = [message for lane in queue.lanes for message in lane.resting.values() if message.deliveries]
+        self._blocked = {message.key for message in resting if message.key is not None}
 
     def _choose(self, message: Message, able: Sequence[Consumer], rooms: Rooms) -> Consumer | None:
+        def may(consumer: Consumer) -> bool:
+            return self._may(consumer, message)
+
         key = message.key
         if key is None:
-            return self._next(able, rooms)
+            return self._next(able, rooms, may)
         if key in self._blocked:
             return None
-        holder = self._locked.get(key) or self._next(able, rooms)
+        holder = self._locked.get(key) or self._next(able, rooms, may)
         if holder is None or holder not in rooms:
             self._blocked.add(key)
             return None

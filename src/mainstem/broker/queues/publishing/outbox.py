@@ -292,8 +292,8 @@ class Outbox(Committing):
 
     # In one commit
 
-    def together(self, puts: Sequence[Put], laid_off: Message) -> None:
-        """Publish these and settle that one, in one commit or not at all."""
+    def together(self, puts: Sequence[Put], laid_off: Message, addition: CommitAddition | None = None) -> None:
+        """Publish these, commit that along, and settle a message, in one commit or not at all."""
         size = sum((len(put.value) + len(put.headers)) * len(put.queues) for put in puts)
         lanes = [lane for put in puts for queue in put.queues for lane in queue.lanes]
         if self._draft.bytes + size > self._draft_bytes_max or not self._draft.referred.isdisjoint(lanes):
@@ -302,6 +302,8 @@ class Outbox(Committing):
         for put in puts:
             for queue in put.queues:
                 self.put((queue,), put.headers, put.value, key=put.key, ttl_ms=put.ttl_ms, priority=put.priority)
+        if addition is not None:
+            self.add(addition)
         self.is_whole = before
         self._draft.laid_off.append(laid_off)
         self.dirty(laid_off.lane)

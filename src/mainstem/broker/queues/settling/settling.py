@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from mainstem.broker.dead_letters.routed_letters import RoutedLetters
+from mainstem.coordination.commit_addition import CommitAddition
 from mainstem.coordination.dead_letters.deaths import Reason, attempt_at
 from mainstem.coordination.dead_letters.targets import DeadLetterTarget
 from mainstem.coordination.subscriptions.cursor import Counts
@@ -23,6 +24,17 @@ UNROUTED_PAUSE_MS = 5_000
 """How long a dead letter that must not be lost waits when it finds no queue."""
 
 
+def _nothing(_lane: QueueLane, _offsets: list[int]) -> None:
+    pass
+
+
+def _no_letter(_message: Message, _reason: Reason, _error: str) -> CommitAddition | None:
+    return None
+
+
+TopicLetter: TypeAlias = Callable[[Message, Reason, str], CommitAddition | None]
+
+
 class Settling:
     """Of all queues."""
 
@@ -31,6 +43,10 @@ class Settling:
         self._outbox = outbox
         self._timers = timers
         self._dead = dead
+        self.fetch: Callable[[QueueLane, list[int]], None] = _nothing
+        """Reads messages that have rested and are not in memory; the reader sets it."""
+        self.topic_letter: TopicLetter = _no_letter
+        """Writes the dead letter of a message to a topic; subscriptions of topics set it."""
 
     def settle(self, messages: Iterable[Message]) -> None:
         """They are done with. What is not given out is passed over."""
@@ -115,7 +131,8 @@ class Settling:
         """Nobody holds it, and nobody is given it again, unless its letter cannot be written now."""
         lane: QueueLane = message.lane
         letters = self._dead.letters(message, reason, error)
-        if self._is_to_wait(lane, letters):
+        letter = self.topic_letter(message, reason, error)
+        if self._is_to_wait(lane, letters) or (letter is not None and self._outbox.is_full):
             if reason in ("rejected", "delivery_limit"):
                 self._count(message)
             self.rest(message, self._now_ms() + UNROUTED_PAUSE_MS)
@@ -123,8 +140,8 @@ class Settling:
         lane.count -= 1
         lane.cursor.done.append(message.offset)
         lane.cursor.forget_attempts((message.offset,))
-        if letters:
-            self._outbox.together(letters, message)
+        if letters or letter is not None:
+            self._outbox.together(letters, message, letter)
         else:
             self._changed(lane)
 
@@ -167,6 +184,17 @@ class Settling:
         self.watch(message.lane)
         self._changed(message.lane)
 
+    def rest_until(self, lane: QueueLane, due: Iterable[tuple[int, int]]) -> None:
+        """Messages that are read for the first time are not given out before their times."""
+        now_ms, is_changed = self._now_ms(), False
+        for offset, due_ms in due:
+            if due_ms > now_ms and offset not in lane.cursor.rests and offset not in lane.cursor.counts:
+                lane.cursor.rest(offset, due_ms)
+                is_changed = True
+        if is_changed:
+            self.watch(lane)
+            self._changed(lane)
+
     def lease(self, lane: QueueLane, messages: Iterable[Message], lease_ms: int) -> None:
         """What was given out is to be settled within this time; then another consumer gets it."""
         deadline_ms = self._now_ms() + lease_ms
@@ -186,7 +214,9 @@ class Settling:
             return
         due = lane.cursor.pass_time(self._now_ms())
         if due.rested:
-            lane.end_rests(due.rested)
+            missing = lane.end_rests(due.rested)
+            if missing:
+                self.fetch(lane, missing)
             self._changed(lane)
             lane.queue.wake()
         if due.late:
