@@ -26,7 +26,10 @@
     transactions  batches and offsets that count together
     scram_users, client_quotas, client_metrics   what administrators set for clients
     acquisitions  records that queries of Spark have taken, until they say what became of them
+    receiving     messages of queues, taken for a time and settled by their receipts
     stages        batches of many tasks that are published together, once
+    records       records of a topic, page by page, for readers without a group
+    publications  records of one request, published together, once where the client names it
     pipelines     what Spark is to run, and who runs it
 
 Publishing and reading are the engine's own methods, not wrapped: on the hot path a call costs as much as a check.
@@ -60,6 +63,10 @@ from mainstem.broker.pipelines.pipelines import Pipelines, table_pipelines
 from mainstem.broker.queues.limits import QueueLimits
 from mainstem.broker.queues.queues import Queues
 from mainstem.broker.queues.settings import QueueSettings
+from mainstem.broker.receiving.receiving import Receiving
+from mainstem.broker.records.browsing import Records
+from mainstem.broker.records.once import Once
+from mainstem.broker.records.publication import Publications
 from mainstem.broker.routes import Routes
 from mainstem.broker.schedules.delivery import BrokerDelivery
 from mainstem.broker.schedules.recurrences import Recurrences
@@ -141,6 +148,10 @@ class Broker:
         self.redrives = Redrives(engine, clock, self.queues)
         self.schedules = Schedules(engine, clock, self.queues.outbox, delivery)
         self.recurrences = Recurrences(engine, clock, delivery)
+        self.receiving = Receiving(self.queues)
+        self.records = Records(engine, clock, self.heavy_work)
+        self.once = Once(engine)
+        self.publications = Publications(engine, clock, self.schedules, self.intake, self.heavy_work, self.once)
         self.transactions = Transactions(engine, clock, self.producers, self.groups, catalog.by_id)
         self.scram_users = ScramUsers(engine)
         self.client_quotas = ClientQuotas(engine)
@@ -225,6 +236,7 @@ class Broker:
         await broker.acquisitions.load()
         await broker.schedules.load()
         await broker.recurrences.load()
+        await broker.once.load()
         await broker.redrives.load()
         return broker
 

@@ -34,7 +34,9 @@ def mismatches(value: Any, schema: dict[str, Any], document: dict[str, Any], at:
     if isinstance(value, dict):
         return _in_object(value, schema, document, at)
     if isinstance(value, list):
-        return [m for n, item in enumerate(value) for m in mismatches(item, schema["items"], document, f"{at}[{n}]")]
+        return [
+            m for n, item in enumerate(value) for m in mismatches(item, schema.get("items", {}), document, f"{at}[{n}]")
+        ]
     is_within = schema.get("minimum", value) <= value <= schema.get("maximum", value) if kinds != ["null"] else True
     return [] if is_within else [f"{at}: {value!r}"]
 

@@ -1,6 +1,7 @@
 """The real program as a child process. Nothing here sleeps: lines and ends are awaited, with a bound."""
 
 import contextlib
+import json
 import os
 import re
 import select
@@ -12,6 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 PATIENCE_S = 30
 """Bound of every wait: reached only when something is broken."""
@@ -83,3 +85,15 @@ def get(address: str, path: str) -> tuple[int, str]:
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.read().decode()
+
+
+def post(address: str, path: str, content: Any, headers: dict[str, str] | None = None) -> Any:
+    """Send JSON, and read it; whatever is refused is an error of the test."""
+    given = {"Content-Type": "application/json", **(headers or {})}
+    request = urllib.request.Request(f"http://{address}{path}", json.dumps(content).encode(), given)
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as reply:
+            return json.load(reply)
+    except urllib.error.HTTPError as error:
+        with error:
+            raise AssertionError(f"{path}: {error.code} {error.read().decode()}") from None

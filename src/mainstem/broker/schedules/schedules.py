@@ -98,6 +98,11 @@ class Schedules:
             self._mover.put_in(additions, letter, due_ms)
         return additions
 
+    def put_in(self, additions: Additions, letter: Letter, due_ms: int) -> bytes:
+        """One record more; answers its id. Raises DueTimeTooFar."""
+        record_id, _ = self._mover.put_in(additions, letter, due_ms)
+        return record_id
+
     def _end_turn(self) -> None:
         self._turn = None
 

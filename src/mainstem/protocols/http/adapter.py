@@ -21,7 +21,11 @@ from mainstem.protocols.http.handlers.pipelines.pipelines import PipelineHandler
 from mainstem.protocols.http.handlers.pipelines.stages import StageHandlers
 from mainstem.protocols.http.handlers.pipelines.tables import TableHandlers
 from mainstem.protocols.http.handlers.queues.queues import QueueHandlers
+from mainstem.protocols.http.handlers.queues.receiving import ReceivingHandlers
 from mainstem.protocols.http.handlers.queues.schedules import ScheduleHandlers
+from mainstem.protocols.http.handlers.records.following import FollowHandlers
+from mainstem.protocols.http.handlers.records.publishing import PublishHandlers
+from mainstem.protocols.http.handlers.records.reading import RecordHandlers
 from mainstem.protocols.http.handlers.routes import Routes, Spawn
 from mainstem.protocols.http.handlers.topics.namespaces import NamespaceHandlers
 from mainstem.protocols.http.handlers.topics.topics import TopicHandlers
@@ -60,12 +64,16 @@ class HttpAdapter:
             *MeasurementHandlers(operations, broker, group_lag, LoopDelay(broker.clock)).routes(),
             *node.routes(),
             *TopicHandlers(broker, meter).routes(),
+            *RecordHandlers(broker).routes(),
+            *PublishHandlers(broker).routes(),
+            *FollowHandlers(broker, spawn or self._spawn_task).routes(),
             *NamespaceHandlers(broker).routes(),
             *TableHandlers(broker, operations).routes(),
             *GroupHandlers(broker, group_lag).routes(),
             *StageHandlers(broker).routes(),
             *AcquisitionHandlers(broker).routes(),
             *QueueHandlers(broker, meter).routes(),
+            *ReceivingHandlers(broker).routes(),
             *ScheduleHandlers(broker).routes(),
             *PipelineHandlers(broker).routes(),
         ]

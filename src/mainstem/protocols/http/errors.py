@@ -8,11 +8,12 @@ HttpError
 |-- about what they say             InvalidParameter 400, InvalidContent 400, UnsupportedMediaType 415
 |-- about topics and groups         InvalidTopicName, InvalidPartitionCount, InvalidConfig, OffsetOutOfRange 400,
 |                                   UnknownTopic, UnknownPartition, UnknownGroup 404, TopicExists 409
+|-- about records                   RefusedRecord 400, RecordTooLarge 413, KeyReused 422
 |-- about stages                    InvalidStage 400, UnknownStage 404, IncompleteStage, StaleBatch, RefusedBatch 409,
 |                                   TooMuchScheduled 413
 |-- about acquisitions              InvalidVerdict 400, UnknownAcquisition 404, AcquisitionReleased, UnsuitableSource 409
-|-- about schedules and queues      InvalidSchedule 400, NotScheduled, UnknownQueue, UnknownMessage, UnknownRedrive 404,
-|                                   QueueBusy 409
+|-- about schedules and queues      InvalidSchedule, InvalidQueue 400, NotScheduled, UnknownQueue, UnknownMessage,
+|                                   UnknownRedrive 404, QueueBusy, QueueDiffers 409
 |-- about pipelines                 InvalidPipeline 400, UnknownPipeline 404, BuiltInPipeline, StaleLease 409
 `-- about us                        InternalError, DiskFailure 500; StorageFull, Overloaded, Unavailable 503
 
@@ -49,15 +50,20 @@ __all__ = [
     "InvalidParameter",
     "InvalidPartitionCount",
     "InvalidPipeline",
+    "InvalidQueue",
     "InvalidRequest",
     "InvalidSchedule",
     "InvalidTopicName",
+    "KeyReused",
     "MethodNotAllowed",
     "MisdirectedRequest",
     "NotScheduled",
     "OffsetOutOfRange",
     "Overloaded",
     "QueueBusy",
+    "QueueDiffers",
+    "RecordTooLarge",
+    "RefusedRecord",
     "RequestTimeout",
     "StaleLease",
     "StorageFull",
@@ -215,6 +221,38 @@ class TopicExists(HttpError):
     name = "topic-exists"
 
 
+# About records
+
+
+class RefusedRecord(HttpError):
+    """The topic does not take a record: it has no key, or its time is too far from ours."""
+
+    status = 400
+    name = "refused-record"
+
+    def __init__(self, detail: str, pointer: str = "") -> None:
+        super().__init__(detail)
+        self.pointer = pointer
+
+    def members(self) -> dict[str, str]:
+        """Which record of the content."""
+        return {"pointer": self.pointer} if self.pointer else {}
+
+
+class RecordTooLarge(HttpError):
+    """A record is larger than its topic takes."""
+
+    status = 413
+    name = "record-too-large"
+
+
+class KeyReused(HttpError):
+    """The Idempotency-Key was used for a request of other content."""
+
+    status = 422
+    name = "idempotency-key-reused"
+
+
 # About stages
 
 
@@ -329,8 +367,22 @@ class UnknownRedrive(HttpError):
     name = "unknown-redrive"
 
 
+class InvalidQueue(HttpError):
+    """Not a queue that can be."""
+
+    status = 400
+    name = "invalid-queue"
+
+
+class QueueDiffers(HttpError):
+    """A queue of this name is there, with other properties."""
+
+    status = 409
+    name = "queue-differs"
+
+
 class QueueBusy(HttpError):
-    """Somebody else has the queue for himself."""
+    """The queue is in use: by a consumer that has it to itself, or by any where it must be unused or empty."""
 
     status = 409
     name = "queue-busy"

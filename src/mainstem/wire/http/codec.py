@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import h11
 
 from mainstem.wire.http.errors import BodyTooLarge, HeadTooLarge, InvalidRequest, UnsupportedVersion
-from mainstem.wire.http.messages import Request, Response
+from mainstem.wire.http.messages import Request, Response, StreamedResponse
 
 HEAD_TOO_LARGE = 431
 NO_CONTENT = 204
@@ -103,6 +103,23 @@ class HttpCodec:
             parts.append(self._send(h11.Data(data=response.body)))
         parts.append(self._send(h11.EndOfMessage()))
         return [part for part in parts if part]
+
+    def encode_head(self, response: StreamedResponse, date: str, close: bool) -> tuple[bytes, bool]:
+        """The head of a response whose content follows in parts; and whether any may follow."""
+        headers = [("date", date), *response.headers, ("content-type", response.content_type)]
+        if close:
+            headers.append(("connection", "close"))
+        reason = HTTPStatus(response.status).phrase.encode()
+        head = self._send(h11.Response(status_code=response.status, headers=headers, reason=reason))
+        return head, self._head is None or self._head.method != b"HEAD"
+
+    def encode_part(self, data: bytes) -> bytes:
+        """Some of the content."""
+        return self._send(h11.Data(data=data))
+
+    def encode_end(self) -> bytes:
+        """The content is complete."""
+        return self._send(h11.EndOfMessage())
 
     def begin_next(self) -> bool:
         """Whether another request may follow on this connection."""

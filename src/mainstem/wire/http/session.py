@@ -3,7 +3,8 @@
     state      what it means                             goes on to
     IDLE       between requests                          RECEIVING, ANSWERING, ENDED
     RECEIVING  part of a request has come                IDLE, ANSWERING, ENDED
-    ANSWERING  a request waits for its response          IDLE, ENDED
+    ANSWERING  a request waits for its response          IDLE, STREAMING, ENDED
+    STREAMING  the content of a response is written      IDLE, ENDED
     ENDED      nothing follows
 
 A client may send further requests before it has the first response; they wait in the codec, bounded by one read, because
@@ -18,12 +19,12 @@ from typing import Protocol, TypeAlias
 
 from mainstem.wire.http.codec import HttpCodec
 from mainstem.wire.http.errors import HttpError, RequestTimeout
-from mainstem.wire.http.messages import Request, Response
+from mainstem.wire.http.messages import AnyResponse, Request, Response, Source, StreamedResponse
 
 OUTPUT_BYTES_STEP = 64 << 10
 """With so much waiting to be sent, pipelined requests are left for later."""
 
-Respond: TypeAlias = Callable[[Response], None]
+Respond: TypeAlias = Callable[[AnyResponse], None]
 Handle: TypeAlias = Callable[[Request, Respond], None]
 """Deals with a request; calls back with the response, at once or later, exactly once."""
 
@@ -54,13 +55,15 @@ class HttpState(enum.Enum):
     IDLE = "idle"
     RECEIVING = "receiving"
     ANSWERING = "answering"
+    STREAMING = "streaming"
     ENDED = "ended"
 
 
 TRANSITIONS: dict[HttpState, frozenset[HttpState]] = {
     HttpState.IDLE: frozenset({HttpState.RECEIVING, HttpState.ANSWERING, HttpState.ENDED}),
     HttpState.RECEIVING: frozenset({HttpState.IDLE, HttpState.ANSWERING, HttpState.ENDED}),
-    HttpState.ANSWERING: frozenset({HttpState.IDLE, HttpState.ENDED}),
+    HttpState.ANSWERING: frozenset({HttpState.IDLE, HttpState.STREAMING, HttpState.ENDED}),
+    HttpState.STREAMING: frozenset({HttpState.IDLE, HttpState.ENDED}),
     HttpState.ENDED: frozenset(),
 }
 
@@ -88,6 +91,9 @@ class HttpConnection:
         self._output_bytes = 0
         self._advancing = False
         self._draining = False
+        self._source: Source | None = None
+        """Who writes the content of the response under way."""
+        self._is_paused = False
         self._deadline: float | None = None
 
     @property
@@ -97,33 +103,45 @@ class HttpConnection:
 
     @property
     def busy(self) -> bool:
-        """A response is owed."""
-        return self._state is HttpState.ANSWERING
+        """A response is owed, or goes on."""
+        return self._state in (HttpState.ANSWERING, HttpState.STREAMING)
 
     def data_received(self, data: memoryview) -> int:
         """Take all in, and answer what is complete."""
         if data:
             self._codec.feed(data)
-        self._advance()
+        if self._state is HttpState.STREAMING:
+            self.input_wanted = None  # The next request: one read of it is enough to wait with.
+        else:
+            self._advance()
         return len(data)
 
     def take_output(self) -> list[bytes]:
         """Responses, in order."""
+        was_clear = self.is_clear
         output, self._output, self._output_bytes = self._output, [], 0
+        if self._source is not None and not was_clear and self.is_clear:
+            self._source.cleared()
         return output
 
     def input_ended(self) -> None:
         """No more requests; one that waits is still answered."""
         self._draining = True
-        if self._state is not HttpState.ANSWERING and self._state is not HttpState.ENDED:
+        if self._state is HttpState.STREAMING:
+            self.end()  # A client that has gone looks the same as one that only listens.
+        elif self._state is not HttpState.ANSWERING and self._state is not HttpState.ENDED:
             self._codec.feed_end()
             self._advance()
 
     def output_paused(self) -> None:
-        """Nothing is pushed here."""
+        """The peer does not read: a response that goes on waits."""
+        self._is_paused = True
 
     def output_resumed(self) -> None:
-        """Nothing is pushed here."""
+        """The peer reads again."""
+        self._is_paused = False
+        if self._source is not None and self.is_clear:
+            self._source.cleared()
 
     def time_passed(self, now: float) -> None:
         """A request that dribbles in holds a connection for as long as it likes; not here."""
@@ -140,11 +158,45 @@ class HttpConnection:
         self._draining = True
         if self._state is HttpState.IDLE:
             self._enter(HttpState.ENDED)
+        elif self._state is HttpState.STREAMING:
+            self.end()
 
     def closed(self) -> None:
         """Whoever still has a response for us may keep it."""
         if self._state is not HttpState.ENDED:
             self._enter(HttpState.ENDED)
+        self._let_source_go()
+
+    # The outlet of a response that goes on
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anybody reads."""
+        return self._state is HttpState.STREAMING
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether little waits to be sent."""
+        return not self._is_paused and self._output_bytes < OUTPUT_BYTES_STEP
+
+    def write(self, data: bytes) -> None:
+        """Send a part of the content."""
+        if self._state is HttpState.STREAMING and data:
+            self._say([self._codec.encode_part(data)])
+            self._wake()
+
+    def end(self) -> None:
+        """The content is complete."""
+        if self._state is HttpState.STREAMING:
+            self._say([self._codec.encode_end()])
+            self._let_source_go()
+            self._go_on()
+            self._wake()
+
+    def _let_source_go(self) -> None:
+        source, self._source = self._source, None
+        if source is not None:
+            source.closed()
 
     # -----------------------------------------------------------------------------------------------------------------
 
@@ -173,7 +225,7 @@ class HttpConnection:
             self._enter(HttpState.ANSWERING)
             self._deadline = None
             self._handle(request, self._respond)
-            return self._state is not HttpState.ANSWERING
+            return self._state not in (HttpState.ANSWERING, HttpState.STREAMING)
         if request == "ended":
             self._enter(HttpState.ENDED)
             return False
@@ -184,15 +236,34 @@ class HttpConnection:
             self._enter(state)
         return False
 
-    def _respond(self, response: Response) -> None:
+    def _respond(self, response: AnyResponse) -> None:
         if self._state is HttpState.ENDED:
             return  # The peer has gone in the meantime.
         assert self._state is HttpState.ANSWERING, "answered twice"
-        self._say(self._codec.encode_response(response, self._date(), close=self._draining))
-        self._enter(HttpState.IDLE if self._codec.begin_next() and not self._draining else HttpState.ENDED)
-        self.input_wanted = 0
+        if isinstance(response, StreamedResponse):
+            self._stream(response)
+        else:
+            self._say(self._codec.encode_response(response, self._date(), close=self._draining))
+            self._go_on()
         if not self._advancing:
             self._wake()
+
+    def _stream(self, response: StreamedResponse) -> None:
+        head, has_content = self._codec.encode_head(response, self._date(), close=self._draining)
+        self._say([head])
+        self._enter(HttpState.STREAMING)
+        # So that the end of a client that listens is noticed.
+        self.input_wanted = 1
+        if not has_content or self._draining:
+            self.end()
+            return
+        self._source = response.source
+        response.source.begin(self)
+
+    def _go_on(self) -> None:
+        """With the next request, if one may follow."""
+        self._enter(HttpState.IDLE if self._codec.begin_next() and not self._draining else HttpState.ENDED)
+        self.input_wanted = 0
 
     def _refuse(self, error: HttpError) -> None:
         """Answer what cannot be served, and end: where the next request would begin is no longer known."""

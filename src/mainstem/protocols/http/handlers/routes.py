@@ -16,7 +16,7 @@ import msgspec
 
 from mainstem.model.errors import MainstemError
 from mainstem.protocols.http.codec import Request, Response, decode_content, encode_error, encode_json
-from mainstem.protocols.http.codec.json_content import convert_parameters
+from mainstem.protocols.http.codec.json_content import convert_parameters, media_type_of
 from mainstem.protocols.http.errors import (
     HttpError,
     InternalError,
@@ -26,6 +26,7 @@ from mainstem.protocols.http.errors import (
     UnknownPath,
 )
 from mainstem.protocols.http.mapping.refusals import refusal_of
+from mainstem.wire.http.messages import AnyResponse, StreamedResponse
 from mainstem.wire.http.origins import check_origin
 
 log = logging.getLogger(__name__)
@@ -34,12 +35,17 @@ PARAMETERS_MAX = 16
 NO_CONTENT = 204
 
 
+NO_REQUEST = Request("GET", "/")
+
+
 class Call(NamedTuple):
     """One request, taken apart as its route says."""
 
     path: Any = None
     query: Any = None
     content: Any = None
+    request: Request = NO_REQUEST
+    """As it came: for content of other types than JSON, and for headers."""
 
 
 Handler: TypeAlias = "Callable[[Call], Any | Coroutine[Any, Any, Any]]"
@@ -57,6 +63,10 @@ class Octets:
     """In place of a type: the answer is bytes."""
 
 
+class Events:
+    """In place of a type: the answer is a stream of events that goes on."""
+
+
 class Route(NamedTuple):
     """One method of one path. The handler's name and text are those of the operation."""
 
@@ -71,6 +81,10 @@ class Route(NamedTuple):
     """None: whatever it is, it is ignored."""
     content: type[msgspec.Struct] | None = None
     refusals: Sequence[type[HttpError]] = ()
+    media_types: Sequence[str] = ()
+    """Further types of content, which the handler itself decodes: `call.content` is None then."""
+    header_names: Sequence[str] = ()
+    """Headers that the handler looks at."""
 
     @property
     def status(self) -> int:
@@ -100,7 +114,7 @@ class Routes:
         for route in routes:
             self._add(route)
 
-    def handle(self, request: Request, respond: Callable[[Response], None]) -> None:
+    def handle(self, request: Request, respond: Callable[[AnyResponse], None]) -> None:
         """Answer the request, in any case; `check` raises for one that is not for us."""
         try:
             self._check(request)
@@ -110,13 +124,13 @@ class Routes:
             if inspect.iscoroutine(answer):
                 self._spawn(self._answer_later(request, route, answer, respond))
                 return
-            response = _encode(route, answer)
+            response: AnyResponse = _encode(route, answer)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is answered
             response = _refuse(request, error)
         respond(response)
 
     async def _answer_later(
-        self, request: Request, route: Route, answer: Coroutine[Any, Any, Any], respond: Callable[[Response], None]
+        self, request: Request, route: Route, answer: Coroutine[Any, Any, Any], respond: Callable[[AnyResponse], None]
     ) -> None:
         try:
             response = _encode(route, await answer)
@@ -152,8 +166,10 @@ class Routes:
         route = self._method_of(step, request)
         path = None if route.steps is None else convert_parameters(given, route.steps)
         query = None if route.query is None else convert_parameters(_decode_query(request), route.query)
-        content = None if route.content is None else decode_content(request, route.content)
-        return route, Call(path, query, content)
+        content = None
+        if route.content is not None and media_type_of(request) not in route.media_types:
+            content = decode_content(request, route.content)
+        return route, Call(path, query, content, request)
 
     def _method_of(self, step: _Step, request: Request) -> Route:
         if not step.methods:
@@ -188,8 +204,8 @@ def _decode_query(request: Request) -> dict[str, str]:
     return given
 
 
-def _encode(route: Route, answer: Any) -> Response:
-    if isinstance(answer, Response):
+def _encode(route: Route, answer: Any) -> AnyResponse:
+    if isinstance(answer, Response | StreamedResponse):
         return answer
     if answer is None:
         return Response(NO_CONTENT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -10,12 +10,13 @@ from mainstem.broker.catalog.topics import DEFAULT_NAMESPACE
 from mainstem.broker.dead_letters.browsing import FoundMessage, Where
 from mainstem.broker.dead_letters.facts import origin_of, redriven_count
 from mainstem.broker.dead_letters.redrives import Redrive
-from mainstem.broker.queues import Origin, Queue, deaths_of
+from mainstem.broker.queues import DeadLetterTarget, Origin, Queue, QueueProperties, deaths_of
 from mainstem.protocols.http.errors import InvalidParameter
 from mainstem.protocols.http.mapping.contents import Content, decode_content, decode_header_block
 from mainstem.protocols.http.mapping.documents import PAGE_ITEMS_DEFAULT, After, Limit
 
 OFFSETS_MAX = 10_000
+TIME_MS_MAX = 2**53
 Offset = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Lane = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
 INTERNAL_PREFIX = "mainstem-"
@@ -98,6 +99,48 @@ class QueueDocument(msgspec.Struct, frozen=True):
     lag_seconds: float | None
     """The largest of all lanes."""
     lanes: list[LaneDocument]
+
+
+class QueueDeletion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether to delete a queue that is used, or not empty."""
+
+    namespace: str = DEFAULT_NAMESPACE
+    if_unused: bool = False
+    if_empty: bool = False
+
+
+class QueueWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A queue to be declared. On a topic of this name it reads what comes to the topic from now on."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+    namespace: str = DEFAULT_NAMESPACE
+    kind: Literal["classic", "quorum", "stream"] = "classic"
+    message_ttl_ms: Annotated[int, msgspec.Meta(ge=0, le=TIME_MS_MAX)] | None = None
+    expires_ms: Annotated[int, msgspec.Meta(ge=1, le=TIME_MS_MAX)] | None = None
+    length_max: Annotated[int, msgspec.Meta(ge=0, le=TIME_MS_MAX)] | None = None
+    overflow: Literal["drop-head", "reject-publish"] = "drop-head"
+    dead_letter_queue: str | None = None
+    delivery_limit: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] | None = None
+    lease_ms: Annotated[int, msgspec.Meta(ge=100, le=TIME_MS_MAX)] | None = None
+    """How long a consumer of any protocol may work on a message. None: as long as it stays connected."""
+    ordering: Literal["shared", "key"] = "shared"
+    """key: messages of one key are worked on by one consumer at a time, in order."""
+
+
+def to_properties(wish: QueueWish) -> QueueProperties:
+    """What a queue is declared with."""
+    dead = None if wish.dead_letter_queue is None else DeadLetterTarget("", wish.dead_letter_queue)
+    return QueueProperties(
+        kind=wish.kind,
+        message_ttl_ms=wish.message_ttl_ms,
+        expires_ms=wish.expires_ms,
+        length_max=wish.length_max,
+        overflow=wish.overflow,
+        dead_letter=dead,
+        delivery_limit=wish.delivery_limit,
+        lease_ms=wish.lease_ms,
+        ordering=wish.ordering,
+    )
 
 
 class QueueChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -287,11 +330,7 @@ def describe_message(found: FoundMessage, opaque: frozenset[str]) -> MessageDocu
         given_out=found.is_given_out,
         key=decode_content(message.key),
         value=decode_content(message.value),
-        headers={
-            name: content
-            for name, content in headers.items()
-            if name not in opaque and not name.startswith(INTERNAL_PREFIX)
-        },
+        headers={name: content for name, content in headers.items() if not is_internal(name, opaque)},
         origin=None if origin is None else _describe_origin(origin),
         deaths=[
             DeathDocument(death.queue, death.reason, death.count, death.first_ms, death.last_ms)
@@ -305,6 +344,11 @@ def _describe_origin(origin: Origin) -> OriginDocument:
     facts = msgspec.structs.asdict(origin)
     facts["attempts"] = [AttemptDocument(attempt.time_ms, attempt.error) for attempt in origin.attempts]
     return OriginDocument(**facts)
+
+
+def is_internal(name: str, opaque: frozenset[str]) -> bool:
+    """Whether a header is not the publisher's, but ours or the dialect's."""
+    return name in opaque or name.startswith(INTERNAL_PREFIX)
 
 
 def describe_redrive(redrive: Redrive) -> RedriveDocument:

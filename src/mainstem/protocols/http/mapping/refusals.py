@@ -32,6 +32,10 @@ REFUSALS: dict[type[model.MainstemError], type[http.HttpError]] = {
     broker.UnknownQueue: http.UnknownQueue,
     broker.QueueLocked: http.QueueBusy,
     broker.QueueBusy: http.QueueBusy,
+    broker.QueueInUse: http.QueueBusy,
+    broker.QueueNotEmpty: http.QueueBusy,
+    broker.PropertiesDiffer: http.QueueDiffers,
+    broker.InvalidQueue: http.InvalidQueue,
     model.UnknownLog: http.UnknownTopic,  # deleted while it was looked at
     model.OffsetOutOfRange: http.OffsetOutOfRange,
     model.CommitTooLarge: http.InvalidPartitionCount,  # the only commit of ours that can grow

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.catalog.topics import DEFAULT_NAMESPACE
 from mainstem.broker.dead_letters.browsing import Where, letter_filter
 from mainstem.broker.dead_letters.redrives import Redrive, RedriveWish
 from mainstem.broker.queues import InvalidSelector, Message, Put, Queue, decode_headers, encode_headers
@@ -29,12 +30,14 @@ from mainstem.protocols.http.mapping.queue_documents import (
     MessagePath,
     MessagesQuery,
     QueueChange,
+    QueueDeletion,
     QueueDocument,
     QueuePage,
     QueuePath,
     QueueQuery,
     QueuesQuery,
     QueueSummary,
+    QueueWish,
     RedeliverWish,
     RedriveContent,
     RedriveDocument,
@@ -46,9 +49,10 @@ from mainstem.protocols.http.mapping.queue_documents import (
     describe_redrive,
     describe_rules,
     encode_place,
+    to_properties,
 )
 
-OK, ACCEPTED, NO_CONTENT = 200, 202, 204
+OK, CREATED, ACCEPTED, NO_CONTENT = 200, 201, 202, 204
 QUEUES = "/v1/queues"
 QUEUE = "/v1/queues/{name}"
 MESSAGES = "/v1/queues/{name}/messages"
@@ -73,6 +77,10 @@ class QueueHandlers:
         shown = {OK: QueueDocument}
         return [
             Route("GET", QUEUES, self.list_queues, {OK: QueuePage}, query=QueuesQuery),
+            Route("POST", QUEUES, self.create_queue, {CREATED: QueueDocument}, query=NoQuery, content=QueueWish,
+                  refusals=(errors.InvalidQueue, errors.QueueDiffers, errors.QueueBusy, *WRITES)),
+            Route("DELETE", QUEUE, self.delete_queue, {NO_CONTENT: None}, steps=QueuePath, query=QueueDeletion,
+                  refusals=(errors.QueueBusy, *changes)),
             Route("GET", QUEUE, self.get_queue, shown, steps=QueuePath, query=QueueQuery, refusals=unknown),
             Route("PATCH", QUEUE, self.pause_queue, shown,
                   steps=QueuePath, query=QueueQuery, content=QueueChange, refusals=changes),
@@ -116,9 +124,26 @@ class QueueHandlers:
         await self._queues.know(queues[name] for name in names)
         return QueuePage([_summarize(queues[name]) for name in names], following)
 
+    async def create_queue(self, call: Call) -> Response:
+        """Declare a queue; one that is there already, and is the same, is answered as it is."""
+        wish: QueueWish = call.content
+        queue = await self._queues.declare(wish.namespace, wish.name, to_properties(wish))
+        path = path_of("v1", "queues", queue.name)
+        if queue.namespace != DEFAULT_NAMESPACE:
+            path += f"?{urlencode({'namespace': queue.namespace})}"
+        document = await self._describe(queue)
+        return encode_json(CREATED, document, (("location", path),))
+
+    async def delete_queue(self, call: Call) -> None:
+        """Delete a queue with what waits in it; of a topic that was there before it, only the queue goes."""
+        query: QueueDeletion = call.query
+        await self._queues.delete(self._queue(call), if_unused=query.if_unused, if_empty=query.if_empty)
+
     async def get_queue(self, call: Call) -> QueueDocument:
         """A queue: what waits, how far behind it is, what is in force."""
-        queue = self._queue(call)
+        return await self._describe(self._queue(call))
+
+    async def _describe(self, queue: Queue) -> QueueDocument:
         await self._queues.open(queue)
         lanes: list[LaneDocument] = []
         for lane in queue.lanes:

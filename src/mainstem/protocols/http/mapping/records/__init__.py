@@ -1,0 +1,1 @@
+"""Records of topics as they are asked for, shown and published."""
