@@ -7,6 +7,7 @@
     topics        administer topics
     producers     identities of idempotent producers
     groups        members that share partitions, and how far they have come
+    group_seeking moves the offsets of groups
     group_configs what is set for single groups
     share_groups  members that take records one by one, over subscriptions
     streams_groups members of streams applications, and the tasks that the broker assigns to them
@@ -55,6 +56,7 @@ from mainstem.broker.dialect import Dialects
 from mainstem.broker.groups.directed_groups import DirectedGroups
 from mainstem.broker.groups.group_configs import GroupConfigs
 from mainstem.broker.groups.groups import Groups
+from mainstem.broker.groups.seeking import GroupSeeking
 from mainstem.broker.groups.share_groups import ShareGroups
 from mainstem.broker.groups.streams_groups import StreamsGroups
 from mainstem.broker.heavy_work import HeavyWork
@@ -121,6 +123,7 @@ class Broker:
         subscriptions = Subscriptions(engine, clock, configs.rules, self.dead_letters)
         self.share_groups = ShareGroups(engine, clock, topology, configs, subscriptions, configs.share_rules)
         self.share_groups.is_taken = self.groups.__contains__
+        self.group_seeking = GroupSeeking(engine, clock, self.topics, self.groups, self.share_groups)
         self.administration = Administration(engine)
         self.namespaces = Namespaces(self.administration)
         self.access = Access(self.administration)

@@ -20,7 +20,7 @@ from mainstem.coordination.catalog.catalog import (
     Topic,
     check_topic_name,
 )
-from mainstem.coordination.catalog.topic_config import OPTIONS, TopicOption, check_topic_option
+from mainstem.coordination.catalog.topic_config import OPTIONS, TABLE, TopicOption, check_topic_option
 from mainstem.coordination.decision import Decision
 from mainstem.coordination.errors import TopicError, TopicExists, UnknownTopic
 from mainstem.model.errors import MainstemError
@@ -29,6 +29,7 @@ from mainstem.storage.contract import Engine, Mutation
 __all__ = [
     "DEFAULT_NAMESPACE",
     "OPTIONS",
+    "TABLE",
     "NewTopic",
     "Topic",
     "TopicOption",

@@ -308,11 +308,17 @@ class Groups:
         """One of them. Raises UnknownGroup."""
         return self._known(name).group
 
+    def check_unused(self, name: str) -> None:
+        """Whether a group has no members. Raises GroupNotEmpty."""
+        entry = self._entries.get(name)
+        is_empty = entry is None or entry.group.state is GroupState.EMPTY
+        if not is_empty or self._has_assigned_members(name):
+            raise GroupNotEmpty(f"{name} has members")
+
     async def delete(self, name: str) -> None:
         """Remove a group that has no members. Raises UnknownGroup, GroupNotEmpty."""
         entry = self._known(name)
-        if entry.group.state is not GroupState.EMPTY or self._has_assigned_members(name):
-            raise GroupNotEmpty(f"{name} has members")
+        self.check_unused(name)
         await self._delete_assigned(name)
         del self._entries[name]
         try:

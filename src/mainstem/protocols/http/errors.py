@@ -7,7 +7,7 @@ HttpError
 |                                   MisdirectedRequest 421
 |-- about what they say             InvalidParameter 400, InvalidContent 400, UnsupportedMediaType 415
 |-- about topics and groups         InvalidTopicName, InvalidPartitionCount, InvalidConfig, OffsetOutOfRange 400,
-|                                   UnknownTopic, UnknownPartition, UnknownGroup 404, TopicExists 409
+|                                   UnknownTopic, UnknownPartition, UnknownGroup 404, TopicExists, GroupNotEmpty 409
 |-- about records                   RefusedRecord 400, RecordTooLarge 413, KeyReused 422
 |-- about stages                    InvalidStage 400, UnknownStage 404, IncompleteStage, StaleBatch, RefusedBatch 409,
 |                                   TooMuchScheduled 413
@@ -42,6 +42,7 @@ __all__ = [
     "BuiltInPipeline",
     "CrossSiteRequest",
     "DiskFailure",
+    "GroupNotEmpty",
     "HeadTooLarge",
     "HttpError",
     "InternalError",
@@ -212,6 +213,13 @@ class UnknownGroup(HttpError):
 
     status = 404
     name = "unknown-group"
+
+
+class GroupNotEmpty(HttpError):
+    """The group has members, or a Spark query has records of it."""
+
+    status = 409
+    name = "group-not-empty"
 
 
 class TopicExists(HttpError):

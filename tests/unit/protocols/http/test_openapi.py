@@ -131,6 +131,11 @@ async def test_every_route_answers_as_described(client: Client) -> None:
             ("/v1/queues", {"name": "made"}),
             ("/v1/queues", {}),
         ],
+        ("POST", "/v1/groups/{name}/seek"): [
+            ("/v1/groups/g/seek", {"to": "end", "dry_run": True}),
+            ("/v1/groups/x/seek", {"to": "end"}),
+            ("/v1/groups/g/seek", {}),
+        ],
         ("POST", "/v1/queues/{name}/receive"): [("/v1/queues/got/receive", {"max": 1}), ("/v1/queues/x/receive", {})],
         ("POST", "/v1/queues/{name}/settle"): [
             ("/v1/queues/got/settle", {"accept": ["x"]}),

@@ -32,10 +32,12 @@ class Page(NamedTuple):
 
     path: str
     limit: int
+    search: str = ""
 
     def after(self, item: str | int) -> str:
         """The reference of the page behind this item."""
-        return f"{self.path}?{urlencode({'after': item, 'limit': self.limit})}"
+        given = {"search": self.search} if self.search else {}
+        return f"{self.path}?{urlencode(given | {'after': item, 'limit': self.limit})}"
 
 
 def path_of(*steps: str | int) -> str:

@@ -13,7 +13,7 @@ from mainstem.broker.groups.groups import Group, TopicPlace
 from mainstem.broker.groups.share_groups import ShareGroup
 from mainstem.broker.groups.streams_groups import StreamsGroup
 from mainstem.model.errors import PeerError
-from mainstem.protocols.http.mapping.documents import PAGE_ITEMS_MAX, Limit
+from mainstem.protocols.http.mapping.documents import PAGE_ITEMS_DEFAULT, PAGE_ITEMS_MAX, After, Limit
 from mainstem.wire.kafka.consumer_protocol import PROTOCOL_TYPE, decode_assignment
 
 
@@ -28,6 +28,45 @@ class OffsetsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     after: Annotated[str, msgspec.Meta(description="Go on behind this one, as TOPIC:PARTITION.")] = ""
     limit: Limit = PAGE_ITEMS_MAX
+
+
+class GroupsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which part of the list."""
+
+    search: Annotated[str, msgspec.Meta(description="Only names that contain this text.")] = ""
+    after: After = ""
+    limit: Limit = PAGE_ITEMS_DEFAULT
+
+
+class GroupSeekWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a group is to go on: one of `to`, `time_ms`, `offset` and `by`."""
+
+    to: Literal["start", "end"] | None = None
+    time_ms: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | None = None
+    offset: Annotated[int, msgspec.Meta(ge=0, le=2**62)] | None = None
+    by: Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)] | None = None
+    """So many records on, or back where it is negative."""
+    topics: list[str] = []
+    """Only these, with all their partitions; without any, those that the group has offsets of."""
+    partition: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] | None = None
+    dry_run: bool = False
+    """Show what would move, and move nothing."""
+
+
+class GroupMove(msgspec.Struct, frozen=True):
+    """Where a group was in a partition, and where it goes on."""
+
+    topic: str
+    partition: int
+    before: int | None
+    after: int
+
+
+class GroupSeekDocument(msgspec.Struct, frozen=True):
+    """What moved, or would."""
+
+    dry_run: bool
+    moves: list[GroupMove]
 
 
 class GroupSummary(msgspec.Struct, frozen=True):

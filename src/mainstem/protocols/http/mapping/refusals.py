@@ -13,6 +13,7 @@ REFUSALS: dict[type[model.MainstemError], type[http.HttpError]] = {
     broker.InvalidPartitionCount: http.InvalidPartitionCount,
     broker.InvalidTopicConfig: http.InvalidConfig,
     broker.UnknownGroup: http.UnknownGroup,
+    broker.GroupNotEmpty: http.GroupNotEmpty,
     broker.UnknownStage: http.UnknownStage,
     broker.IncompleteStage: http.IncompleteStage,
     broker.StaleBatch: http.StaleBatch,

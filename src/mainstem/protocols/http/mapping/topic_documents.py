@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mainstem.broker.catalog.topics import OPTIONS, Topic, check_topic_option
+from mainstem.broker.catalog.topics import DEFAULT_NAMESPACE, OPTIONS, TABLE, Topic, check_topic_option
 from mainstem.broker.errors import InvalidTopicConfig
 from mainstem.protocols.http.errors import InvalidConfig, InvalidContent, escape_pointer
-from mainstem.protocols.http.mapping.documents import PAGE_ITEMS_MAX, Limit
+from mainstem.protocols.http.mapping.documents import PAGE_ITEMS_DEFAULT, PAGE_ITEMS_MAX, Limit
 
 Setting = Annotated[Any, msgspec.Meta(extra_json_schema={"type": ["string", "number", "boolean"]})]
 ConfigValue = Annotated[Any, msgspec.Meta(extra_json_schema={"type": ["string", "number", "boolean", "null"]})]
@@ -49,6 +49,21 @@ class PositionQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     time_ms: Annotated[int, msgspec.Meta(ge=0, description="Look at the first record since then.")] | UnsetType = UNSET
 
 
+class TopicsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which topics, in which order."""
+
+    search: Annotated[str, msgspec.Meta(description="Only names that contain this text.")] = ""
+    kind: Literal["stream", "queue", "table", "compacted"] | None = None
+    sort: Annotated[
+        Literal["name", "records", "bytes", "partitions"], msgspec.Meta(description="The largest first, but for names.")
+    ] = "name"
+    after: Annotated[
+        str, msgspec.Meta(description="Go on behind this topic; sorted by size: after so many topics.")
+    ] = ""
+    limit: Limit = PAGE_ITEMS_DEFAULT
+    namespace: str = DEFAULT_NAMESPACE
+
+
 class TopicWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A topic to be created."""
 
@@ -73,6 +88,11 @@ class TopicSummary(msgspec.Struct, frozen=True):
     name: str
     id: str
     partitions: int
+    kind: Literal["stream", "queue", "table", "compacted"]
+    records: int
+    """Between start and end of its partitions; compaction and markers leave gaps."""
+    bytes: int
+    """Of the first 1,000 partitions, as `records` is."""
 
 
 class TopicPage(msgspec.Struct, frozen=True):
@@ -136,6 +156,15 @@ class PartitionDocument(msgspec.Struct, frozen=True):
     stable: int
     bytes: int
     position: Position | None
+
+
+def kind_of(topic: Topic) -> Literal["stream", "queue", "table", "compacted"]:
+    """What a topic is above all."""
+    if topic.is_queue:
+        return "queue"
+    if topic.effective.get(TABLE) == "true":
+        return "table"
+    return "compacted" if topic.is_compacted else "stream"
 
 
 def describe_config(topic: Topic) -> dict[str, ConfigFact]:

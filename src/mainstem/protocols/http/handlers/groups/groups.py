@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.errors import UnknownGroup
+from mainstem.broker.groups.seeking import SeekTarget
+from mainstem.broker.log import Edge
 from mainstem.protocols.http import errors
 from mainstem.protocols.http.handlers.groups.group_lag import Behind, GroupLag, TotalLag
 from mainstem.protocols.http.handlers.pace import Pace
 from mainstem.protocols.http.handlers.pages import Page, path_of, smallest
 from mainstem.protocols.http.handlers.routes import Call, Route
-from mainstem.protocols.http.mapping.documents import PageQuery
+from mainstem.protocols.http.mapping.documents import NoQuery
 from mainstem.protocols.http.mapping.group_documents import (
     GroupDocument,
+    GroupMove,
     GroupOffset,
     GroupPage,
     GroupPath,
+    GroupSeekDocument,
+    GroupSeekWish,
+    GroupsQuery,
     GroupSummary,
     OffsetsQuery,
     describe_member,
@@ -25,7 +31,8 @@ from mainstem.protocols.http.mapping.group_documents import (
     state_of,
 )
 
-OK = 200
+OK, NO_CONTENT = 200, 204
+WRITES = (errors.StorageFull, errors.Overloaded, errors.Unavailable)
 GROUPS = "/v1/groups"
 GROUP = "/v1/groups/{name}"
 
@@ -42,15 +49,20 @@ class GroupHandlers:
         """What is served here."""
         unknown = (errors.UnknownGroup,)
         return [
-            Route("GET", GROUPS, self.list_groups, {OK: GroupPage}, query=PageQuery),
+            Route("GET", GROUPS, self.list_groups, {OK: GroupPage}, query=GroupsQuery),
             Route("GET", GROUP, self.get_group, {OK: GroupDocument},
                   steps=GroupPath, query=OffsetsQuery, refusals=unknown),
+            Route("DELETE", GROUP, self.delete_group, {NO_CONTENT: None}, steps=GroupPath, query=NoQuery,
+                  refusals=(*unknown, errors.GroupNotEmpty, *WRITES)),
+            Route("POST", GROUP + "/seek", self.seek_group, {OK: GroupSeekDocument}, steps=GroupPath, query=NoQuery,
+                  content=GroupSeekWish, refusals=(*unknown, errors.UnknownTopic, errors.GroupNotEmpty, *WRITES)),
         ]  # fmt: skip
 
     async def list_groups(self, call: Call) -> GroupPage:
         """Groups by name."""
         query = call.query
-        names, more = await smallest(group_names(self._broker), query.after, query.limit, Pace(self._clock))
+        known = [name for name in group_names(self._broker) if query.search in name]
+        names, more = await smallest(known, query.after, query.limit, Pace(self._clock))
         groups = []
         for name in names:
             try:
@@ -58,7 +70,26 @@ class GroupHandlers:
             except UnknownGroup:
                 continue  # gone while the list was made
             groups.append(GroupSummary(name, state_of(group), len(group.members), is_shared(group)))
-        return GroupPage(groups, Page(GROUPS, query.limit).after(names[-1]) if more else None)
+        return GroupPage(groups, Page(GROUPS, query.limit, query.search).after(names[-1]) if more else None)
+
+    async def delete_group(self, call: Call) -> None:
+        """Delete a group without members, with its offsets."""
+        await self._broker.group_seeking.delete(call.path.name)
+
+    async def seek_group(self, call: Call) -> GroupSeekDocument:
+        """Move the offsets of a group without members; with `dry_run`, show what would move."""
+        wish: GroupSeekWish = call.content
+        given = [name for name in ("to", "time_ms", "offset", "by") if getattr(wish, name) is not None]
+        if len(given) != 1:
+            raise errors.InvalidContent("one of to, time_ms, offset and by", f"/{(given or ['to'])[-1]}")
+        edge = None if wish.to is None else Edge.START if wish.to == "start" else Edge.END
+        target = SeekTarget(edge, wish.time_ms, wish.offset, wish.by)
+        topics = [self._broker.topics.get(name) for name in wish.topics]
+        seeking = self._broker.group_seeking
+        moves = await seeking.plan(call.path.name, target, topics, wish.partition)
+        if not wish.dry_run and moves:
+            await seeking.seek(call.path.name, moves)
+        return GroupSeekDocument(wish.dry_run, [GroupMove(m.topic.name, m.partition, m.before, m.after) for m in moves])
 
     async def get_group(self, call: Call) -> GroupDocument:
         """A group: its members, its offsets, and its lag in messages and seconds."""

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Mapping
+from urllib.parse import urlencode
+
+import msgspec
 from msgspec import UNSET
 
 from mainstem.broker.broker import Broker
@@ -14,7 +19,7 @@ from mainstem.protocols.http.handlers.groups.lag import LagMeter
 from mainstem.protocols.http.handlers.pace import Pace
 from mainstem.protocols.http.handlers.pages import Page, path_of, smallest
 from mainstem.protocols.http.handlers.routes import Call, Route
-from mainstem.protocols.http.mapping.documents import NoQuery, PageQuery
+from mainstem.protocols.http.mapping.documents import NoQuery
 from mainstem.protocols.http.mapping.topic_documents import (
     PartitionDocument,
     PartitionFacts,
@@ -26,17 +31,22 @@ from mainstem.protocols.http.mapping.topic_documents import (
     TopicDocument,
     TopicPage,
     TopicPath,
+    TopicsQuery,
     TopicSummary,
     TopicWish,
     config_changes,
     config_texts,
     describe_config,
+    kind_of,
 )
 
 OK, CREATED, NO_CONTENT = 200, 201, 204
 TOPICS = "/v1/topics"
 TOPIC = "/v1/topics/{name}"
 PARTITION = "/v1/topics/{name}/partitions/{partition}"
+
+SIZED_PARTITIONS_MAX = 1_000
+"""Of one topic, for its size in a list."""
 
 WRITES = (errors.StorageFull, errors.Overloaded, errors.Unavailable)
 """What any change may meet."""
@@ -58,7 +68,7 @@ class TopicHandlers:
         position = (*unknown, errors.UnknownPartition, errors.OffsetOutOfRange)
         shown = {OK: TopicDocument}
         return [
-            Route("GET", TOPICS, self.list_topics, {OK: TopicPage}, query=PageQuery),
+            Route("GET", TOPICS, self.list_topics, {OK: TopicPage}, query=TopicsQuery),
             Route("POST", TOPICS, self.create_topic, {CREATED: TopicDocument},
                   query=NoQuery, content=TopicWish, refusals=creation),
             Route("GET", TOPIC, self.get_topic, shown, steps=TopicPath, query=PartitionsQuery, refusals=unknown),
@@ -73,12 +83,61 @@ class TopicHandlers:
     # Topics
 
     async def list_topics(self, call: Call) -> TopicPage:
-        """Topics by name."""
-        topics, query = self._topics.named(), call.query
-        names, more = await smallest(topics, query.after, query.limit, Pace(self._broker.clock))
-        found = [topics[name] for name in names if name in topics]
-        next_page = Page(TOPICS, query.limit).after(names[-1]) if more else None
-        return TopicPage([TopicSummary(topic.name, str(topic.id), len(topic.logs)) for topic in found], next_page)
+        """Topics by name or size, searched and sorted here."""
+        query: TopicsQuery = call.query
+        pace = Pace(self._broker.clock)
+        topics = self._topics.named(query.namespace)
+        found: list[str] = []
+        for name, topic in list(topics.items()):
+            if query.search in name and query.kind in (None, kind_of(topic)):
+                found.append(name)
+            await pace.step()
+        if query.sort == "name":
+            names, more = await smallest(found, query.after, query.limit, pace)
+            after = names[-1] if names else ""
+        else:
+            names, more, after = await self._largest(topics, found, query, pace)
+        shown = []
+        for name in names:
+            topic = topics.get(name)
+            if topic is not None:
+                records, size = await self._size(topic)
+                shown.append(TopicSummary(name, str(topic.id), len(topic.logs), kind_of(topic), records, size))
+                await pace.step()
+        return TopicPage(shown, _next_topics(query, after) if more else None)
+
+    async def _largest(
+        self, topics: Mapping[str, Topic], found: list[str], query: TopicsQuery, pace: Pace
+    ) -> tuple[list[str], bool, str]:
+        """Those behind the first `after`, and where to go on."""
+        if query.after and not (query.after.isdecimal() and len(query.after) < 9):
+            raise errors.InvalidParameter("after is a number where topics are sorted by size", "after")
+        skipped = int(query.after or 0)
+        sizes: list[tuple[int, str]] = []
+        for name in found:
+            topic = topics.get(name)
+            if topic is not None:
+                size = (
+                    len(topic.logs) if query.sort == "partitions" else (await self._size(topic))[query.sort == "bytes"]
+                )
+                sizes.append((-size, name))
+            await pace.step()
+        line = heapq.nsmallest(skipped + query.limit + 1, sizes)
+        names = [name for _, name in line[skipped : skipped + query.limit]]
+        return names, len(line) > skipped + query.limit, str(skipped + query.limit)
+
+    async def _size(self, topic: Topic) -> tuple[int, int]:
+        """Records and bytes."""
+        records = size = 0
+        for log in topic.logs[:SIZED_PARTITIONS_MAX]:
+            try:
+                start = (await self._broker.find(log, Edge.START)).offset
+                facts = await self._broker.read(log, start, 0)
+            except MainstemError:
+                continue  # deleted or trimmed while we looked
+            records += facts.end - facts.start
+            size += facts.stored_bytes
+        return records, size
 
     async def create_topic(self, call: Call) -> Response:
         """Create a topic. Answered when that is durable."""
@@ -158,3 +217,13 @@ class TopicHandlers:
             raise errors.OffsetOutOfRange(f"offset {offset} is above the end, {end}")
         lag = await self._lag.measure(log, offset)
         return Position(offset, lag.timestamp_ms, lag.messages, lag.seconds)
+
+
+def _next_topics(query: TopicsQuery, after: str) -> str:
+    defaults = TopicsQuery()
+    given = {
+        name: value
+        for name, value in msgspec.structs.asdict(query).items()
+        if value != getattr(defaults, name) or name == "limit"
+    }
+    return f"{TOPICS}?{urlencode(given | {'after': after})}"
