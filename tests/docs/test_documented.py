@@ -3,9 +3,11 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
+from typer.core import TyperGroup
 
 from mainstem.cli.app import app
 from mainstem.coordination.catalog.broker_config import STORED as BROKER_STORED
@@ -16,6 +18,7 @@ from mainstem.server.settings import Key, known_keys
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+COMMANDS = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
 REQUIREMENTS = (ROOT / "docs" / "requirements.md").read_text(encoding="utf-8")
 KAFKA = (ROOT / "docs" / "protocols" / "kafka.md").read_text(encoding="utf-8")
 REQUIREMENTS_COUNT = 242
@@ -49,22 +52,26 @@ def test_what_is_stored_without_effect_is_documented(name: str) -> None:
 def commands() -> Iterator[tuple[str, list[str]]]:
     """Every command with its options."""
 
-    def walk(command: object, path: str) -> Iterator[tuple[str, list[str]]]:
-        children = getattr(command, "commands", None)
-        if children:
-            for name, child in children.items():
+    def walk(command: Any, path: str) -> Iterator[tuple[str, list[str]]]:
+        if isinstance(command, TyperGroup):
+            context: Any = None
+            for name in command.list_commands(context):
+                child = command.get_command(context, name)
+                assert child is not None
                 yield from walk(child, f"{path} {name}")
         else:
-            yield path, [option for parameter in command.params for option in parameter.opts]
+            options = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
+            yield path, [option for parameter in options for option in parameter.opts]
 
     yield from walk(typer.main.get_command(app), "mainstem")
 
 
 @pytest.mark.parametrize(("command", "options"), list(commands()))
 def test_every_command_and_option_is_documented(command: str, options: list[str]) -> None:
-    assert f"`{command}" in CONFIGURATION
+    pages = CONFIGURATION + COMMANDS
+    assert f"`{command}" in pages
     for option in options:
-        assert f"`{option}" in CONFIGURATION, f"{command} {option}"
+        assert f"`{option}" in pages, f"{command} {option}"
 
 
 @pytest.mark.parametrize("name", list(REGISTERED))

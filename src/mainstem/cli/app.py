@@ -1,37 +1,91 @@
-"""`mainstem`: the entry point and its commands."""
+"""`mainstem`: the entry point and its commands.
+
+A command is imported when it is used: `--help` and `--version` load neither the broker nor Spark.
+"""
 
 from __future__ import annotations
 
-from importlib.metadata import version
-from typing import Annotated
+import importlib
+import sys
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperGroup
 
-from mainstem.cli.config import config_app
-from mainstem.cli.deployment_commands import pipeline_app
-from mainstem.cli.log_commands import log_app
-from mainstem.cli.queue_commands import queue_app
-from mainstem.cli.serve import serve
-from mainstem.cli.sql_command import sql
+from mainstem.cli.terminal.exits import INTERRUPTED
+
+
+class Entry(NamedTuple):
+    """A command: where it is, and what it does in one line."""
+
+    module: str
+    attribute: str
+    help: str
+
+
+COMMANDS = {
+    "serve": Entry("serve", "serve", "Run a broker until SIGTERM or SIGINT."),
+    "status": Entry("daily.status", "status", "Show whether a broker is well."),
+    "produce": Entry("daily.produce", "produce", "Publish records."),
+    "consume": Entry("daily.consume", "consume", "Read records; with -f, go on with what comes."),
+    "bench": Entry("daily.bench", "bench", "Put load on a broker over HTTP, with latencies."),
+    "sql": Entry("sql_command", "sql", "Run SQL over topics."),
+    "topic": Entry("nouns.topic", "topic_app", "Topics: list, show, create, change, delete."),
+    "group": Entry("nouns.group", "group_app", "Groups: list, show, seek, delete."),
+    "queue": Entry("nouns.queue", "queue_app", "Queues: list, show, create, pause, rewind, purge, and more."),
+    "deadletter": Entry("nouns.deadletter", "deadletter_app", "Dead letters: list, show, edit, redrive, delete."),
+    "schedule": Entry("nouns.schedule", "schedule_app", "The schedule: list, show, add, move, cancel."),
+    "pipeline": Entry("deployment_commands", "pipeline_app", "Pipelines: check, run, deploy, watch."),
+    "context": Entry("nouns.context", "context_app", "Brokers by name: list, show, add, use, remove."),
+    "config": Entry("config", "config_app", "Look at the settings of a broker."),
+    "log": Entry("log_commands", "log_app", "Look at stored data, without a broker."),
+    "completion": Entry("completion_command", "completion", "Complete commands in bash, zsh or fish."),
+}
+
+
+class LazyCommands(TyperGroup):
+    """Commands that are imported one by one."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """All names."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import one."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        found = getattr(importlib.import_module(f"mainstem.cli.{entry.module}"), entry.attribute)
+        if isinstance(found, typer.Typer):
+            command = typer.main.get_command(found)
+        else:
+            single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+            single.command()(found)
+            command = typer.main.get_command(single)
+        command.name = cmd_name
+        return command
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """For --help, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
 
 app = typer.Typer(
     name="mainstem",
+    cls=LazyCommands,
     help="One durable log that every message-queue client already speaks to.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command()(serve)
-app.command()(sql)
-app.add_typer(config_app, name="config")
-app.add_typer(log_app, name="log")
-app.add_typer(pipeline_app, name="pipeline")
-app.add_typer(queue_app, name="queue")
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         print(f"mainstem {version('mainstem')}")
         raise typer.Exit
 
@@ -47,4 +101,7 @@ def root(
 
 def main() -> None:
     """Run the command line."""
-    app()
+    try:
+        app(prog_name="mainstem")
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)

@@ -14,9 +14,11 @@ from urllib.parse import urlencode
 import typer
 
 from mainstem.cli.pipeline_commands import EXIT_FAILED, File, check_spark, pipeline_app, read_definition
-from mainstem.cli.settings_options import EXIT_REFUSED, fail
+from mainstem.cli.settings_options import EXIT_REFUSED
+from mainstem.cli.terminal.contexts import choose
+from mainstem.cli.terminal.exits import fail
 from mainstem.model.errors import MainstemError
-from mainstem.sdk.http_api import ADDRESS_DEFAULT, ask, path_of
+from mainstem.sdk.http_api import ask, path_of
 
 __all__ = ["pipeline_app"]
 
@@ -24,13 +26,16 @@ PAGE = 1_000
 FOLLOW_S = 1.0
 ROOM_DEFAULT = 20
 
-Http: TypeAlias = Annotated[str, typer.Option("--http", metavar="HOST:PORT", help="The broker's HTTP listener.")]
+Http: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--address", "--http", metavar="HOST:PORT", help="The broker's HTTP listener.", show_default=False),
+]
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="The name of a pipeline.")]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @pipeline_app.command()
-def deploy(file: File, http: Http = ADDRESS_DEFAULT) -> None:
+def deploy(file: File, http: Http = None) -> None:
     """Give a pipeline to the broker, which keeps it running; one of its name goes on as this one."""
     found = read_definition(file)
     path = Path(file)
@@ -47,7 +52,7 @@ def deploy(file: File, http: Http = ADDRESS_DEFAULT) -> None:
 
 @pipeline_app.command("list")
 def list_pipelines(
-    http: Http = ADDRESS_DEFAULT,
+    http: Http = None,
     everything: Annotated[bool, typer.Option("--all", help="The broker's own pipelines too.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -67,7 +72,7 @@ def list_pipelines(
 
 
 @pipeline_app.command()
-def status(name: Name, http: Http = ADDRESS_DEFAULT, as_json: Json = False) -> None:
+def status(name: Name, http: Http = None, as_json: Json = False) -> None:
     """Show one pipeline: its state, restarts, last error and progress."""
     found = _ask(http, "GET", path_of("v1", "pipelines", name))
     if as_json:
@@ -95,7 +100,7 @@ def status(name: Name, http: Http = ADDRESS_DEFAULT, as_json: Json = False) -> N
 @pipeline_app.command()
 def logs(
     name: Name,
-    http: Http = ADDRESS_DEFAULT,
+    http: Http = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
 ) -> None:
     """Print the newest of what a pipeline's driver has written."""
@@ -111,25 +116,25 @@ def logs(
 
 
 @pipeline_app.command()
-def pause(name: Name, http: Http = ADDRESS_DEFAULT) -> None:
+def pause(name: Name, http: Http = None) -> None:
     """End a pipeline's driver after its micro-batch, until it is resumed."""
     _wish(http, name, "pause")
 
 
 @pipeline_app.command()
-def resume(name: Name, http: Http = ADDRESS_DEFAULT) -> None:
+def resume(name: Name, http: Http = None) -> None:
     """Run a pipeline again, from where it was."""
     _wish(http, name, "resume")
 
 
 @pipeline_app.command()
-def stop(name: Name, http: Http = ADDRESS_DEFAULT) -> None:
+def stop(name: Name, http: Http = None) -> None:
     """End a pipeline's driver after its micro-batch, until it is resumed or deployed again."""
     _wish(http, name, "stop")
 
 
 @pipeline_app.command()
-def remove(name: Name, http: Http = ADDRESS_DEFAULT) -> None:
+def remove(name: Name, http: Http = None) -> None:
     """End a pipeline and forget it, with its checkpoints; what it wrote stays."""
     _ask(http, "DELETE", path_of("v1", "pipelines", name))
     print(f"Pipeline {name} is removed.")
@@ -137,7 +142,7 @@ def remove(name: Name, http: Http = ADDRESS_DEFAULT) -> None:
 
 @pipeline_app.command()
 def worker(
-    http: Http = ADDRESS_DEFAULT,
+    http: Http = None,
     data_dir: Annotated[
         str, typer.Option("--data-dir", metavar="DIR", help="Where checkpoints and logs are kept, below pipelines/.")
     ] = "mainstem-data",
@@ -157,19 +162,19 @@ def worker(
     workplace = Workplace(Path(data_dir).expanduser())
     try:
         with workplace.held():
-            Supervisor(workplace, http, room=room, is_supervised=supervised).run()
+            Supervisor(workplace, choose(http, None).address, room=room, is_supervised=supervised).run()
     except MainstemError as error:
         fail(str(error).splitlines(), EXIT_FAILED)
 
 
-def _wish(http: str, name: str, wish: str) -> None:
+def _wish(http: str | None, name: str, wish: str) -> None:
     found = _ask(http, "POST", path_of("v1", "pipelines", name, wish))
     print(f"Pipeline {name}: {found['state']}.")
 
 
-def _ask(http: str, method: str, path: str, content: dict[str, Any] | None = None) -> Any:
+def _ask(http: str | None, method: str, path: str, content: dict[str, Any] | None = None) -> Any:
     try:
-        return ask(http, method, path, content)
+        return ask(choose(http, None).address, method, path, content)
     except MainstemError as error:
         fail([str(error)], EXIT_FAILED)
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import msgspec
 import typer
 
-from mainstem.cli.settings_options import EXIT_REFUSED, Assignments, Config, DataDir, fail, resolve_options
+from mainstem.cli.settings_options import EXIT_REFUSED, Assignments, Config, DataDir, resolve_options
+from mainstem.cli.terminal.exits import fail
 
 if TYPE_CHECKING:
     from mainstem.server.inspection import Directories

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from mainstem.cli.settings_options import EXIT_REFUSED, fail
+from mainstem.cli.settings_options import EXIT_REFUSED
+from mainstem.cli.terminal.exits import fail
 from mainstem.model.errors import MainstemError
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from mainstem.cli.settings_options import Advertise, Assignments, Config, DataDir, Listen, fail, resolve_options
+from mainstem.cli.settings_options import Advertise, Assignments, Config, DataDir, Listen, resolve_options
+from mainstem.cli.terminal.exits import fail
 
 
 def serve(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
-from typing import Annotated, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from mainstem.server.settings_resolution import Resolved, SettingsRefused, resolve
-from mainstem.server.settings_sources import Flags
+from mainstem.cli.terminal.exits import WRONG_USE, fail
 
-EXIT_REFUSED = 2
+if TYPE_CHECKING:
+    from mainstem.server.settings_resolution import Resolved
+
+EXIT_REFUSED = WRONG_USE
 
 DataDir: TypeAlias = Annotated[str | None, typer.Option("--data-dir", metavar="DIR", help="Where data is kept.")]
 Listen: TypeAlias = Annotated[
@@ -40,6 +41,10 @@ def resolve_options(
     assignments: list[str] | None,
 ) -> Resolved:
     """The settings in force, or the end of the program."""
+    # Late: it knows the settings of every protocol, and loads them all.
+    from mainstem.server.settings_resolution import SettingsRefused, resolve
+    from mainstem.server.settings_sources import Flags
+
     flags = Flags(
         config=config,
         data_dir=data_dir,
@@ -51,10 +56,3 @@ def resolve_options(
         return resolve(flags, os.environ)
     except SettingsRefused as refused:
         fail(refused.problems, EXIT_REFUSED)
-
-
-def fail(problems: list[str], status: int) -> NoReturn:
-    """End with a word to people, and without a stack trace."""
-    for problem in problems:
-        print(f"mainstem: error: {problem}", file=sys.stderr)
-    raise typer.Exit(status)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mainstem.cli.settings_options import EXIT_REFUSED, fail
+from mainstem.cli.settings_options import EXIT_REFUSED
+from mainstem.cli.terminal.exits import fail
 
 if TYPE_CHECKING:
     from mainstem.pipelines.sql.shell import Shell

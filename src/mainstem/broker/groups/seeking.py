@@ -63,14 +63,14 @@ class GroupSeeking:
                 places.setdefault((topic.id, number), None)
         moves: list[Move] = []
         for (topic_id, number), before in places.items():
-            topic = self._topics.by_id.get(topic_id)
-            if topic is None or number >= len(topic.logs):
+            found = self._topics.by_id.get(topic_id)
+            if found is None or number >= len(found.logs):
                 continue
             if (wanted and topic_id not in wanted) or partition not in (None, number):
                 continue
-            after = await self._find(topic.logs[number], target, before)
+            after = await self._find(found.logs[number], target, before)
             if after is not None:
-                moves.append(Move(topic, number, before, after))
+                moves.append(Move(found, number, before, after))
         return sorted(moves, key=lambda move: (move.topic.name, move.partition))
 
     async def seek(self, name: str, moves: Sequence[Move]) -> None:

@@ -25,7 +25,7 @@ def test_a_group_is_moved_after_a_preview(wish: dict[str, object], after: int) -
     async def run(client: Client) -> None:
         await client.create("t")
         await client.publish("t", *(NOW_MS + n for n in range(5)))
-        await behind(client, "g", "t", 0)
+        await behind(client, "g", "t")
         await client.ask("POST", "/v1/groups/g/seek", {"offset": 2})
         moves = [{"topic": "t", "partition": 0, "before": 2, "after": after}]
         preview = await client.ask("POST", "/v1/groups/g/seek", wish | {"dry_run": True})
@@ -43,7 +43,7 @@ async def test_topics_that_are_named_are_moved_too(client: Client) -> None:
     await client.create("t")
     await client.create("u", 2)
     await client.publish("t", NOW_MS)
-    await behind(client, "g", "t", 0)
+    await behind(client, "g", "t")
     done = await client.ask("POST", "/v1/groups/g/seek", {"to": "end", "topics": ["u"], "partition": 1})
     assert done.json()["moves"] == [{"topic": "u", "partition": 1, "before": None, "after": 0}]
 
@@ -52,7 +52,7 @@ async def test_topics_that_are_named_are_moved_too(client: Client) -> None:
 async def test_a_group_is_deleted_once(client: Client) -> None:
     await client.create("t")
     await client.publish("t", NOW_MS)
-    await behind(client, "g", "t", 0)
+    await behind(client, "g", "t")
     assert (await client.ask("DELETE", "/v1/groups/g")).status == 204
     for reply in (
         await client.ask("DELETE", "/v1/groups/g"),
@@ -65,7 +65,7 @@ async def test_a_group_is_deleted_once(client: Client) -> None:
 async def test_a_wish_that_is_not_one_is_refused(client: Client) -> None:
     await client.create("t")
     await client.publish("t", NOW_MS)
-    await behind(client, "g", "t", 0)
+    await behind(client, "g", "t")
     for wish in ({}, {"to": "end", "offset": 1}, {"to": "middle"}, {"by": "x"}):
         reply = await client.ask("POST", "/v1/groups/g/seek", wish)
         assert (reply.status, reply.problem) == (400, "invalid-content")

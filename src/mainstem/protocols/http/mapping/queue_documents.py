@@ -39,6 +39,7 @@ class QueuesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which part of the list."""
 
     namespace: str = DEFAULT_NAMESPACE
+    search: Annotated[str, msgspec.Meta(description="Only names that contain this text.")] = ""
     after: After = ""
     limit: Limit = PAGE_ITEMS_DEFAULT
 

@@ -117,9 +117,10 @@ class QueueHandlers:
     async def list_queues(self, call: Call) -> QueuePage:
         """Queues by name."""
         query: QueuesQuery = call.query
-        queues = {queue.name: queue for queue in self._queues.all(query.namespace)}
+        queues = {queue.name: queue for queue in self._queues.all(query.namespace) if query.search in queue.name}
         names, more = await smallest(queues, query.after, query.limit, Pace(self._broker.clock))
         given = {"namespace": query.namespace, "limit": query.limit}
+        given |= {"search": query.search} if query.search else {}
         following = f"{QUEUES}?{urlencode(given | {'after': names[-1]})}" if more else None
         await self._queues.know(queues[name] for name in names)
         return QueuePage([_summarize(queues[name]) for name in names], following)

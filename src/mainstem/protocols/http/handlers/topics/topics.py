@@ -99,10 +99,10 @@ class TopicHandlers:
             names, more, after = await self._largest(topics, found, query, pace)
         shown = []
         for name in names:
-            topic = topics.get(name)
-            if topic is not None:
-                records, size = await self._size(topic)
-                shown.append(TopicSummary(name, str(topic.id), len(topic.logs), kind_of(topic), records, size))
+            known = topics.get(name)
+            if known is not None:
+                records, size = await self._size(known)
+                shown.append(TopicSummary(name, str(known.id), len(known.logs), kind_of(known), records, size))
                 await pace.step()
         return TopicPage(shown, _next_topics(query, after) if more else None)
 

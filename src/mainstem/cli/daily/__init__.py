@@ -1,0 +1,1 @@
+"""Commands of every day without a noun: produce, consume, request, status, top, bench."""

@@ -1,0 +1,1 @@
+"""`mainstem NOUN VERB`: one module for each noun. Each is imported when its noun is used."""

@@ -1,0 +1,204 @@
+"""Commands against a running broker: in a pipe, at a terminal, and how they end."""
+
+import json
+import os
+import pty
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.serving.program import ANY_PORT, PATIENCE_S, running
+
+pytestmark = pytest.mark.system
+
+
+class Shell:
+    """Runs commands against one broker."""
+
+    def __init__(self, address: str, home: Path) -> None:
+        self.address = address
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("MAINSTEM_")}
+        self.environment = {
+            **clean, "MAINSTEM_ADDRESS": address, "MAINSTEM_CONTEXTS": str(home / "contexts.toml"), "COLUMNS": "200",
+        }  # fmt: skip
+
+    def run(self, *words: str, given: str | bytes = b"", status: int = 0) -> str:
+        ran = subprocess.run(
+            [sys.executable, "-m", "mainstem.cli", *words],
+            input=given.encode() if isinstance(given, str) else given,
+            capture_output=True,
+            env=self.environment,
+            timeout=PATIENCE_S,
+        )
+        assert ran.returncode == status, f"{words}: {ran.returncode} {ran.stdout.decode()} {ran.stderr.decode()}"
+        self.errors = ran.stderr.decode()
+        return ran.stdout.decode()
+
+    def lines(self, *words: str) -> list[Any]:
+        return [json.loads(line) for line in self.run(*words).splitlines()]
+
+    def at_terminal(self, *words: str, types: str = "") -> tuple[int, str]:
+        """At a pseudo-terminal: the exit status, and what stands on the screen."""
+        child, terminal = pty.fork()
+        if not child:
+            os.execve(sys.executable, [sys.executable, "-m", "mainstem.cli", *words], self.environment)
+        if types:
+            os.write(terminal, types.encode())
+        seen = b""
+        while True:
+            try:
+                data = os.read(terminal, 1 << 16)
+            except OSError:
+                break
+            if not data:
+                break
+            seen += data
+        os.close(terminal)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), seen.decode()
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    home = tmp_path_factory.mktemp("commands")
+    options = ("--listen", ANY_PORT, "--listen", "kafka=off")
+    with running(home / "data", *options) as program:
+        yield Shell(program.wait_ready()["http"][0], home)
+
+
+def test_what_is_consumed_can_be_produced_and_is_the_same(shell: Shell) -> None:
+    shell.run("topic", "create", "t", "--partitions", "2")
+    shell.run("topic", "create", "copy", "--partitions", "2")
+    shell.run("produce", "t", "hello", '{"a":  1}', "-k", "k", "-H", "who=me")
+    shell.run("produce", "t", given='{"b": 2}\nplain\n\xe9\n'.encode("latin-1"))
+    first = shell.run("consume", "t", "-o", "jsonl")
+    assert len(first.splitlines()) == 5
+    shell.run("produce", "copy", given=first)
+    assert shell.run("consume", "copy") == first
+    assert shell.run("consume", "t", "--from", "-1", "-o", "name") == "base64:6Q==\n"
+    assert shell.run("consume", "t", "--where", "a = 1", "-o", "name") == '{"a": 1}\n'
+    assert len(shell.lines("consume", "t", "--count", "2")) == 2
+    assert shell.lines("consume", "t", "--from", "end") == []
+
+
+def test_a_follower_ends_after_so_many(shell: Shell) -> None:
+    shell.run("topic", "create", "followed")
+    follower = subprocess.Popen(
+        [sys.executable, "-m", "mainstem.cli", "consume", "followed", "-f", "--count", "2", "-o", "name"],
+        stdout=subprocess.PIPE,
+        env=shell.environment,
+    )
+    shell.run("produce", "followed", "one", "two", "three")
+    out, _ = follower.communicate(timeout=PATIENCE_S)
+    assert (follower.returncode, out) == (0, b"one\ntwo\n")
+
+
+def test_nouns_have_the_same_verbs(shell: Shell) -> None:
+    shell.run("topic", "create", "orders.eu", "--config", "retention.ms=5000")
+    shell.run("topic", "change", "orders.eu", "--partitions", "3", "--config", "retention.ms=")
+    (found,) = shell.lines("topic", "list", "--search", "orders")
+    assert (found["name"], found["partitions"]) == ("orders.eu", 3)
+    assert shell.run("topic", "list", "--search", "orders", "-o", "name") == "orders.eu\n"
+    assert shell.run("topic", "list", "--search", "orders", "-o", "csv").splitlines()[0].startswith("name,kind")
+    shell.run("queue", "create", "dead")
+    shell.run("queue", "create", "work", "--dead-letters", "dead")
+    shell.run("produce", "work", "job")
+    (message,) = shell.lines("queue", "messages", "work")
+    assert (message["place"], message["value"]) == ("0:0", "job")
+    shell.run("queue", "pause", "work")
+    assert shell.lines("queue", "show", "work")[0]["paused"] is True
+    shell.run("queue", "resume", "work")
+    assert "1 messages would be purged" in shell.run("queue", "purge", "work", "--dry-run")
+    shell.run("queue", "purge", "work", "--yes")
+    shell.run("queue", "rewind", "work", "--to-offset", "0", "--yes")
+    assert shell.lines("deadletter", "list", "dead") == []
+    waiting = shell.run("schedule", "add", "work", "later", "--in", "2h", "-o", "name").strip()
+    moved = shell.run("schedule", "move", waiting, "--in", "3h", "-o", "name").strip()
+    assert [one["id"] for one in shell.lines("schedule", "list")] == [moved]
+    shell.run("schedule", "cancel", moved)
+    assert shell.lines("status")[0]["condition"] == "ready"
+    assert shell.run("topic", "show", "work", "--curl") == f"curl -sS -X GET http://{shell.address}/v1/topics/work\n"
+    assert "mainstem" in shell.run("completion", "bash")
+    assert shell.lines("bench", "work", "--duration", "200ms", "--clients", "1")[0]["requests"] > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "sentence"),
+    [
+        (("topic", "show", "none"), 3, "There is no such topic"),
+        (("consume", "none"), 3, "There is no such topic"),
+        (("group", "show", "none"), 3, "There is no such group"),
+        (("group", "seek", "none", "--to-end", "--yes"), 3, "There is no such group"),
+        (("queue", "show", "none"), 3, "There is no such queue"),
+        (("topic", "create", "a b"), 4, "cannot be a topic's"),
+        (("consume", "known", "--where", "a >"), 4, "a value is expected"),
+        (("topic", "delete", "known"), 2, "needs --yes"),
+        (("consume", "known", "--from", "soon"), 2, "must be an offset, a time"),
+        (("group", "seek", "g"), 2, "one of --to-start"),
+        (("topic", "list", "--address", "127.0.0.1:1"), 5, "does not answer"),
+        (("topic", "list", "--address", "nonsense:x"), 2, "is not HOST:PORT"),
+        (("topic", "list", "--context", "none"), 2, "there is no context none"),
+        (("context", "use", "none"), 3, "there is no context none"),
+        (("completion", "csh"), 2, "csh is not one of"),
+    ],
+)  # fmt: skip
+def test_what_goes_wrong_is_one_sentence_and_a_status(
+    shell: Shell, words: tuple[str, ...], status: int, sentence: str
+) -> None:
+    shell.run("topic", "create", "known", status=0 if "known" not in shell.run("topic", "list", "-o", "name") else 4)
+    assert shell.run(*words, status=status) == ""
+    assert sentence in shell.errors
+    assert shell.errors.count("\n") == 1, shell.errors
+
+
+def test_at_a_terminal_there_are_tables_and_questions(shell: Shell) -> None:
+    shell.run("topic", "create", "asked")
+    status, screen = shell.at_terminal("topic", "list", "--search", "asked")
+    assert (status, screen.split()[:2]) == (0, ["NAME", "KIND"])
+    status, screen = shell.at_terminal("topic", "delete", "asked", types="no\n")
+    assert status == 4
+    assert "nothing was done" in screen
+    status, screen = shell.at_terminal("topic", "delete", "asked", types="asked\n")
+    assert status == 0
+    assert "Topic asked is deleted." in screen
+    shell.run("topic", "create", "seen")
+    shell.run("produce", "seen", "hello", "-k", "k")
+    status, screen = shell.at_terminal("consume", "seen")
+    assert status == 0
+    assert screen.split()[1:] == ["0:0", "k", "hello"]
+
+
+def test_contexts_are_kept_and_used(shell: Shell, tmp_path: Path) -> None:
+    shell.environment = {**shell.environment, "MAINSTEM_CONTEXTS": str(tmp_path / "c.toml"), "MAINSTEM_ADDRESS": ""}
+    shell.run("context", "add", "here", shell.address)
+    shell.run("context", "add", "there", "127.0.0.1:1", "--user", "ana")
+    assert oct((tmp_path / "c.toml").stat().st_mode)[-3:] == "600"
+    shell.run("topic", "list")
+    shell.run("topic", "list", "--context", "there", status=5)
+    shell.run("context", "use", "there")
+    assert [one["current"] for one in shell.lines("context", "list")] == [False, True]
+    shell.run("topic", "list", status=5)
+    shell.run("context", "remove", "there")
+    shell.run("context", "show", status=3)
+    shell.environment["MAINSTEM_ADDRESS"] = shell.address
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_is_quick_and_loads_no_broker(option: str) -> None:
+    code = (
+        "import sys\nfrom mainstem.cli.app import main\n"
+        f"sys.argv = ['mainstem', {option!r}]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "rooms = ('server', 'protocols', 'broker', 'storage', 'coordination', 'pipelines', 'transport')\n"
+        "loaded = [n for n in sys.modules if n.startswith('mainstem.') and n.split('.')[1] in rooms]\n"
+        "print(loaded, file=sys.stderr)\n"
+    )
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert ran.stderr == "[]\n"
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5, "0.15 s where nothing else runs"
