@@ -29,6 +29,7 @@
     acquisitions  records that queries of Spark have taken, until they say what became of them
     receiving     messages of queues, taken for a time and settled by their receipts
     stages        batches of many tasks that are published together, once
+    live          numbers of the whole broker, with a short history
     records       records of a topic, page by page, for readers without a group
     publications  records of one request, published together, once where the client names it
     pipelines     what Spark is to run, and who runs it
@@ -61,6 +62,7 @@ from mainstem.broker.groups.share_groups import ShareGroups
 from mainstem.broker.groups.streams_groups import StreamsGroups
 from mainstem.broker.heavy_work import HeavyWork
 from mainstem.broker.intake import UNWRITTEN_BYTES_MAX, Intake
+from mainstem.broker.live.live import LiveNumbers
 from mainstem.broker.pipelines.pipelines import Pipelines, table_pipelines
 from mainstem.broker.queues.limits import QueueLimits
 from mainstem.broker.queues.queues import Queues
@@ -152,6 +154,7 @@ class Broker:
         self.schedules = Schedules(engine, clock, self.queues.outbox, delivery)
         self.recurrences = Recurrences(engine, clock, delivery)
         self.receiving = Receiving(self.queues)
+        self.live = LiveNumbers(engine, clock, self.topics)
         self.records = Records(engine, clock, self.heavy_work)
         self.once = Once(engine)
         self.publications = Publications(engine, clock, self.schedules, self.intake, self.heavy_work, self.once)
@@ -245,6 +248,7 @@ class Broker:
 
     async def close(self) -> None:
         """Begin nothing more, and store what was settled and is not stored yet. Raises kinds of MainstemError."""
+        self.live.stop()
         self.schedules.stop()
         self.recurrences.stop()
         self.redrives.stop()

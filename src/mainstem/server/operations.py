@@ -77,6 +77,10 @@ class ServerOperations:
         """Where an adapter counts its requests of one kind, of which `untimed` (one-bits) go between two that are timed."""
         return self._requests.meter(protocol, operation, untimed)
 
+    def request_counts(self) -> dict[str, float]:
+        """Requests since the start, as `requests.PROTOCOL`."""
+        return self._requests.counts()
+
     def measure(self) -> Iterable[Metric]:
         """All measurements, now. Read where they are kept: counting costs an addition, and no lock."""
         yield from self._process.collect()

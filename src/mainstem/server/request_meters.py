@@ -51,6 +51,13 @@ class RequestMeters:
         """The one of this operation."""
         return self._meters.setdefault((protocol, operation), RequestMeter(untimed))
 
+    def counts(self) -> dict[str, float]:
+        """Requests of each protocol since the start."""
+        counts: dict[str, float] = {}
+        for (protocol, _), meter in self._meters.items():
+            counts[f"requests.{protocol}"] = counts.get(f"requests.{protocol}", 0) + meter.requests
+        return counts
+
     def measure(self) -> Iterable[Metric]:
         """Of what was asked for at least once."""
         requests = CounterMetricFamily("mainstem_requests", "Requests", labels=LABELS)

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from mainstem.server.request_meters import RequestMeter
+
 
 class FixedTraffic(NamedTuple):
     received_bytes: int = 3
@@ -23,6 +25,7 @@ class FixedOperations:
 
     def __init__(self, condition: str = "ready", listening: str = "127.0.0.1:8282") -> None:
         self._condition = condition
+        self.meters: dict[str, RequestMeter] = {}
         self.listeners = [FixedListener(address=listening)]
 
     def version(self) -> str:
@@ -39,6 +42,12 @@ class FixedOperations:
 
     def storage(self) -> Mapping[str, float]:
         return {"logs": 1.0}
+
+    def request_counts(self) -> Mapping[str, float]:
+        return {"requests.http": float(sum(meter.requests for meter in self.meters.values()))}
+
+    def request_meter(self, protocol: str, operation: str, untimed: int = 0) -> RequestMeter:
+        return self.meters.setdefault(operation, RequestMeter(untimed))
 
     def measure(self) -> Iterator[Metric]:
         yield GaugeMetricFamily("metric", "A number.", value=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
@@ -12,6 +13,7 @@ from mainstem.model.endpoints import UNKNOWN, Endpoints
 from mainstem.protocols.http.handlers.groups.group_lag import GroupLag
 from mainstem.protocols.http.handlers.groups.groups import GroupHandlers
 from mainstem.protocols.http.handlers.groups.lag import LagMeter
+from mainstem.protocols.http.handlers.operation.live import LiveHandlers
 from mainstem.protocols.http.handlers.operation.loop_delay import LoopDelay
 from mainstem.protocols.http.handlers.operation.measurements import MeasurementHandlers
 from mainstem.protocols.http.handlers.operation.node import NodeHandlers
@@ -56,14 +58,15 @@ class HttpAdapter:
         self._settings = settings
         self._operations = operations
         self._tasks: set[asyncio.Task[None]] = set()
-        meter = LagMeter(broker)
-        group_lag = GroupLag(broker, meter)
+        lag_meter = LagMeter(broker)
+        group_lag = GroupLag(broker, lag_meter)
         node = NodeHandlers(operations, broker)
         self.routes = [
             *OperationsHandlers(operations).routes(),
             *MeasurementHandlers(operations, broker, group_lag, LoopDelay(broker.clock)).routes(),
             *node.routes(),
-            *TopicHandlers(broker, meter).routes(),
+            *LiveHandlers(operations, broker).routes(),
+            *TopicHandlers(broker, lag_meter).routes(),
             *RecordHandlers(broker).routes(),
             *PublishHandlers(broker).routes(),
             *FollowHandlers(broker, spawn or self._spawn_task).routes(),
@@ -72,14 +75,15 @@ class HttpAdapter:
             *GroupHandlers(broker, group_lag).routes(),
             *StageHandlers(broker).routes(),
             *AcquisitionHandlers(broker).routes(),
-            *QueueHandlers(broker, meter).routes(),
+            *QueueHandlers(broker, lag_meter).routes(),
             *ReceivingHandlers(broker).routes(),
             *ScheduleHandlers(broker).routes(),
             *PipelineHandlers(broker).routes(),
         ]
         node.announce(self.routes)
         check = HostCheck(self._listening, lambda: self._operations.advertised().get(NAME, []))
-        self._handle = Routes(self.routes, spawn or self._spawn_task, check).handle
+        meter = functools.partial(operations.request_meter, NAME)
+        self._handle = Routes(self.routes, spawn or self._spawn_task, check, meter).handle
         self._date = HttpDate(time.time)
 
     def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> HttpSession:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
@@ -53,6 +53,19 @@ Handler: TypeAlias = "Callable[[Call], Any | Coroutine[Any, Any, Any]]"
 
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
 """Runs a coroutine to its end, on the broker's thread."""
+
+
+class Meter(Protocol):
+    """Counts requests of one kind."""
+
+    requests: int
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """What `begun` is read from."""
+
+    def answered(self, begun: float, throttle_ms: int) -> None:
+        """A request that began then is answered now."""
 
 
 class Text:
@@ -106,11 +119,16 @@ class Routes:
     """All routes. GET serves HEAD too; the codec leaves the content out."""
 
     def __init__(
-        self, routes: Sequence[Route], spawn: Spawn, check: Callable[[Request], None] = lambda request: None
+        self,
+        routes: Sequence[Route],
+        spawn: Spawn,
+        check: Callable[[Request], None] = lambda request: None,
+        meter: Callable[[str], Meter] | None = None,
     ) -> None:
         self._root = _Step()
         self._spawn = spawn
         self._check = check
+        self._meters = {} if meter is None else {id(route): meter(route.handler.__name__) for route in routes}
         for route in routes:
             self._add(route)
 
@@ -120,6 +138,8 @@ class Routes:
             self._check(request)
             check_origin(request)
             route, call = self._take_apart(request)
+            if self._meters:
+                respond = self._metered(route, respond)
             answer = route.handler(call)
             if inspect.iscoroutine(answer):
                 self._spawn(self._answer_later(request, route, answer, respond))
@@ -128,6 +148,18 @@ class Routes:
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is answered
             response = _refuse(request, error)
         respond(response)
+
+    def _metered(self, route: Route, respond: Callable[[AnyResponse], None]) -> Callable[[AnyResponse], None]:
+        """Count the request, and time it to its answer."""
+        meter = self._meters[id(route)]
+        meter.requests += 1
+        begun = meter.clock()
+
+        def answered(response: AnyResponse) -> None:
+            meter.answered(begun, 0)
+            respond(response)
+
+        return answered
 
     async def _answer_later(
         self, request: Request, route: Route, answer: Coroutine[Any, Any, Any], respond: Callable[[AnyResponse], None]

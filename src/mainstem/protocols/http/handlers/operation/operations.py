@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from mainstem.protocols.http.codec import Response, encode_json
-from mainstem.protocols.http.handlers.routes import Call, Route
+from mainstem.protocols.http.handlers.routes import Call, Meter, Route
 from mainstem.protocols.http.mapping.documents import Health, Readiness
 
 if TYPE_CHECKING:
@@ -69,6 +69,12 @@ class Operations(Protocol):
 
     def storage(self) -> Mapping[str, float]:
         """Measurements of the storage engine, by name."""
+
+    def request_counts(self) -> Mapping[str, float]:
+        """Requests since the start, as `requests.PROTOCOL`."""
+
+    def request_meter(self, protocol: str, operation: str, untimed: int = 0) -> Meter:
+        """Where requests of one kind are counted."""
 
     def measure(self) -> Iterable[Metric]:
         """All measurements that the server has of itself."""

@@ -1,0 +1,1 @@
+"""Live numbers with a short history, kept in memory."""
