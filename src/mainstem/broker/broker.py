@@ -29,6 +29,7 @@
     acquisitions  records that queries of Spark have taken, until they say what became of them
     receiving     messages of queues, taken for a time and settled by their receipts
     stages        batches of many tasks that are published together, once
+    alarms        rules over what is measured, and what they found
     live          numbers of the whole broker, with a short history
     records       records of a topic, page by page, for readers without a group
     publications  records of one request, published together, once where the client names it
@@ -44,6 +45,7 @@ import os
 
 from mainstem.broker.acquisitions import Acquisitions
 from mainstem.broker.administration import Access, Administration, Namespaces, Parameters, Policies
+from mainstem.broker.alarms.alarms import Alarms
 from mainstem.broker.catalog.topics import Topics
 from mainstem.broker.catalog.topology import CatalogTopology
 from mainstem.broker.clients.metrics import ClientMetrics
@@ -156,8 +158,8 @@ class Broker:
         self.receiving = Receiving(self.queues)
         self.live = LiveNumbers(engine, clock, self.topics)
         self.records = Records(engine, clock, self.heavy_work)
-        self.once = Once(engine)
-        self.publications = Publications(engine, clock, self.schedules, self.intake, self.heavy_work, self.once)
+        self.publications = Publications(engine, clock, self.schedules, self.intake, self.heavy_work, Once(engine))
+        self.alarms = Alarms(engine, clock, self.topics, self.publications)
         self.transactions = Transactions(engine, clock, self.producers, self.groups, catalog.by_id)
         self.scram_users = ScramUsers(engine)
         self.client_quotas = ClientQuotas(engine)
@@ -242,7 +244,8 @@ class Broker:
         await broker.acquisitions.load()
         await broker.schedules.load()
         await broker.recurrences.load()
-        await broker.once.load()
+        await broker.publications.once.load()
+        await broker.alarms.load()
         await broker.redrives.load()
         return broker
 

@@ -69,7 +69,7 @@ class Publications:
         self._schedules = schedules
         self._intake = intake
         self._heavy_work = heavy_work
-        self._once = once
+        self.once = once
         self._turn = 0
 
     async def publish(self, topic: Topic, records: Sequence[NewRecord], once: OnceKey | None = None) -> Published:
@@ -79,21 +79,21 @@ class Publications:
         """
         now_ms = self._clock.now_ms()
         if once is not None:
-            found = self._once.find(once, now_ms)
+            found = self.once.find(once, now_ms)
             if isinstance(found, OnceEntry):
                 return Published(found.positions or [Position(-1, -1)] * len(records), is_repeated=True)
             if found is not None:
                 return Published(await found, is_repeated=True)
         places = self._place(topic, records, now_ms)
-        state = [] if once is None else self._once.begin(once, now_ms)
+        state = [] if once is None else self.once.begin(once, now_ms)
         try:
             positions = await self._commit(topic, records, places, now_ms, state)
         except BaseException as error:
             if once is not None:
-                self._once.failed(once, error)
+                self.once.failed(once, error)
             raise
         if once is not None:
-            self._once.made(once, now_ms, state, positions)
+            self.once.made(once, now_ms, state, positions)
         return Published(positions)
 
     def _place(self, topic: Topic, records: Sequence[NewRecord], now_ms: int) -> list[int]:

@@ -13,6 +13,7 @@ from mainstem.model.endpoints import UNKNOWN, Endpoints
 from mainstem.protocols.http.handlers.groups.group_lag import GroupLag
 from mainstem.protocols.http.handlers.groups.groups import GroupHandlers
 from mainstem.protocols.http.handlers.groups.lag import LagMeter
+from mainstem.protocols.http.handlers.operation.alarms import AlarmHandlers
 from mainstem.protocols.http.handlers.operation.live import LiveHandlers
 from mainstem.protocols.http.handlers.operation.loop_delay import LoopDelay
 from mainstem.protocols.http.handlers.operation.measurements import MeasurementHandlers
@@ -41,6 +42,8 @@ DEFAULT_PORT = 8282
 
 def check_listening(settings: HttpSettings, hosts: Iterable[str]) -> None:
     """Whether it is safe to listen there: whoever can connect can delete topics. Raises ValueError."""
+    if settings.alarm_webhook and not settings.alarm_webhook.startswith(("http://", "https://")):
+        raise ValueError("http.alarm_webhook must be an http or https address")
     for host in hosts:
         if not settings.anybody_from_anywhere and not is_this_machine(host):
             raise ValueError(
@@ -58,14 +61,18 @@ class HttpAdapter:
         self._settings = settings
         self._operations = operations
         self._tasks: set[asyncio.Task[None]] = set()
+        broker.alarms.webhook = settings.alarm_webhook
         lag_meter = LagMeter(broker)
         group_lag = GroupLag(broker, lag_meter)
         node = NodeHandlers(operations, broker)
         self.routes = [
             *OperationsHandlers(operations).routes(),
-            *MeasurementHandlers(operations, broker, group_lag, LoopDelay(broker.clock)).routes(),
+            *MeasurementHandlers(
+                operations, broker, group_lag, LoopDelay(broker.clock), settings.topic_series_max
+            ).routes(),
             *node.routes(),
             *LiveHandlers(operations, broker).routes(),
+            *AlarmHandlers(operations, broker, group_lag, spawn or self._spawn_task).routes(),
             *TopicHandlers(broker, lag_meter).routes(),
             *RecordHandlers(broker).routes(),
             *PublishHandlers(broker).routes(),

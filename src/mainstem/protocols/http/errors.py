@@ -15,6 +15,7 @@ HttpError
 |-- about schedules and queues      InvalidSchedule, InvalidQueue 400, NotScheduled, UnknownQueue, UnknownMessage,
 |                                   UnknownRedrive 404, QueueBusy, QueueDiffers 409
 |-- about pipelines                 InvalidPipeline 400, UnknownPipeline 404, BuiltInPipeline, StaleLease 409
+|-- about alarms                    InvalidRule 400, UnknownRule 404
 `-- about us                        InternalError, DiskFailure 500; StorageFull, Overloaded, Unavailable 503
 
 A name, once given, stays: programs compare it. It becomes the `type` of an RFC 9457 problem, the first line of the class's
@@ -53,6 +54,7 @@ __all__ = [
     "InvalidPipeline",
     "InvalidQueue",
     "InvalidRequest",
+    "InvalidRule",
     "InvalidSchedule",
     "InvalidTopicName",
     "KeyReused",
@@ -77,6 +79,7 @@ __all__ = [
     "UnknownPipeline",
     "UnknownQueue",
     "UnknownRedrive",
+    "UnknownRule",
     "UnknownTopic",
     "UnsupportedMediaType",
     "UnsupportedVersion",
@@ -425,6 +428,23 @@ class StaleLease(HttpError):
 
     status = 409
     name = "stale-lease"
+
+
+# About alarms
+
+
+class InvalidRule(HttpError):
+    """Not a rule that alarms can follow."""
+
+    status = 400
+    name = "invalid-rule"
+
+
+class UnknownRule(HttpError):
+    """There is no such rule."""
+
+    status = 404
+    name = "unknown-rule"
 
 
 # About us

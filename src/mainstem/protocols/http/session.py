@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from mainstem.model.bounds import Positive
+from mainstem.model.bounds import NotNegative, Positive
 from mainstem.protocols.http.codec import encode_error
 from mainstem.wire.http.session import Handle, HttpConnection, Respond
 
@@ -22,6 +22,10 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Content of one request."""
     request_timeout_ms: Positive = 30_000
     """From the first byte of a request to its last."""
+    topic_series_max: NotNegative = 0
+    """Topics that /metrics shows one by one, the busiest first; 0: none."""
+    alarm_webhook: str = ""
+    """An http or https address to which changes of alarms are posted; empty: none."""
     anybody_from_anywhere: bool = False
     """Listen beyond this machine, though HTTP knows no users; otherwise the broker does not start."""
 

@@ -131,6 +131,11 @@ async def test_every_route_answers_as_described(client: Client) -> None:
             ("/v1/queues", {"name": "made"}),
             ("/v1/queues", {}),
         ],
+        ("PUT", "/v1/alarms/rules/{name}"): [
+            ("/v1/alarms/rules/r", {"measure": "dead_letters", "above": 1}),
+            ("/v1/alarms/rules/r", {"measure": "x", "above": 1}),
+        ],
+        ("DELETE", "/v1/alarms/rules/{name}"): [("/v1/alarms/rules/r", None), ("/v1/alarms/rules/r", None)],
         ("POST", "/v1/groups/{name}/seek"): [
             ("/v1/groups/g/seek", {"to": "end", "dry_run": True}),
             ("/v1/groups/x/seek", {"to": "end"}),

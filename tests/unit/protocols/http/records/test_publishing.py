@@ -178,7 +178,7 @@ def test_old_keys_are_forgotten() -> None:
         once = Once(engine, keys_max=3)
         client = Client(await Broker.open(engine, SteadyClock()))
         await client.create("t")
-        client.broker.publications._once = once
+        client.broker.publications.once = once
         for number in range(10):
             await send(client, {"records": [{"value": number}]}, ONCE[0], f"Idempotency-Key: {number}")
         assert len(once._known) <= 4

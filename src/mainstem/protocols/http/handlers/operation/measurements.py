@@ -26,6 +26,9 @@ from mainstem.protocols.http.mapping.group_documents import group_names, group_o
 from mainstem.wire.http.messages import TEXT
 
 OK = 200
+STORED_BYTES_AGE_S = 60.0
+"""With many topics, the bytes of all partitions are added up once in this time."""
+TOPICS_AT_ONCE = 500
 QUEUE_SERIES_MAX = 1_000
 """Queues that are shown one by one."""
 QUEUES_STEP = 5_000
@@ -39,11 +42,16 @@ GROUP_PARTITIONS_MAX = 10_000
 class MeasurementHandlers:
     """GET /metrics. Who asks while it is being made gets the same answer."""
 
-    def __init__(self, operations: Operations, broker: Broker, lag: GroupLag, delay: LoopDelay) -> None:
+    def __init__(
+        self, operations: Operations, broker: Broker, lag: GroupLag, delay: LoopDelay, topic_series_max: int = 0
+    ) -> None:
         self._operations = operations
         self._broker = broker
         self._lag = lag
         self._delay = delay
+        self._topic_series_max = topic_series_max
+        self._stored = (-STORED_BYTES_AGE_S, 0)
+        """When the bytes of all partitions were last added up, and their sum."""
         self._under_way: Answer[bytes] | None = None
 
     def routes(self) -> list[Route]:
@@ -78,6 +86,7 @@ class MeasurementHandlers:
         for family in self._operations.measure():
             yield family
             await pace.step()
+        yield self._alarms()
         yield _gauge("loop_delay_seconds_max", "Longest delay of the event loop since the start", self._delay.max_s)
         yield _gauge("loop_delay_seconds_recent", "Longest delay of the event loop of late", self._delay.recent_s)
         async for family in self._topics(pace):
@@ -105,15 +114,30 @@ class MeasurementHandlers:
 
     async def _topics(self, pace: Pace) -> AsyncIterator[Metric]:
         topics = list(self._broker.topics.by_id.values())
-        partitions = stored_bytes = 0
-        for topic in topics:
-            partitions += len(topic.logs)
-            for log in topic.logs:
-                stored_bytes += await self._stored_bytes(log)
-                await pace.step()
+        partitions = sum(len(topic.logs) for topic in topics)
+        now = self._broker.clock.monotonic()
+        if now - self._stored[0] >= STORED_BYTES_AGE_S or len(topics) <= TOPICS_AT_ONCE:
+            stored_bytes = 0
+            for topic in topics:
+                for log in topic.logs:
+                    stored_bytes += await self._stored_bytes(log)
+                    await pace.step()
+            self._stored = (now, stored_bytes)
         yield _gauge("topics", "Topics", len(topics))
         yield _gauge("partitions", "Partitions of all topics", partitions)
-        yield _gauge("stored_bytes", "Bytes of the batches that partitions hold", stored_bytes)
+        yield _gauge("stored_bytes", "Bytes of the batches that partitions hold", self._stored[1])
+        if self._topic_series_max:
+            rates = GaugeMetricFamily("mainstem_topic_records_in", "Records in the last second", labels=["topic"])
+            live = self._broker.live.topics
+            for name in heapq.nlargest(self._topic_series_max, live.rings, key=lambda name: live.rates.get(name, 0.0)):
+                rates.add_metric([name], live.rates.get(name, 0.0))
+            yield rates
+
+    def _alarms(self) -> Metric:
+        alarms = GaugeMetricFamily("mainstem_alarm", "Alarms that are raised", labels=["rule", "subject", "severity"])
+        for alarm in self._broker.alarms.book.active.values():
+            alarms.add_metric([alarm.rule, alarm.subject, alarm.severity], 1)
+        return alarms
 
     async def _stored_bytes(self, log: int) -> int:
         try:
