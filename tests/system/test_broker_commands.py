@@ -120,6 +120,11 @@ def test_nouns_have_the_same_verbs(shell: Shell) -> None:
     moved = shell.run("schedule", "move", waiting, "--in", "3h", "-o", "name").strip()
     assert [one["id"] for one in shell.lines("schedule", "list")] == [moved]
     shell.run("schedule", "cancel", moved)
+    shell.run("alarm", "set", "quiet", "live.records_in", "--below", "1", "--for", "1h", "--critical")
+    assert "quiet" in shell.run("alarm", "rules", "-o", "name").split()
+    shell.run("alarm", "remove", "quiet")
+    assert shell.run("alarm", "remove", "quiet", status=3) == ""
+    shell.run("alarm", "list")
     assert shell.lines("status")[0]["condition"] == "ready"
     assert shell.run("topic", "show", "work", "--curl") == f"curl -sS -X GET http://{shell.address}/v1/topics/work\n"
     assert "mainstem" in shell.run("completion", "bash")

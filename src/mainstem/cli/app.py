@@ -35,6 +35,7 @@ COMMANDS = {
     "queue": Entry("nouns.queue", "queue_app", "Queues: list, show, create, pause, rewind, purge, and more."),
     "deadletter": Entry("nouns.deadletter", "deadletter_app", "Dead letters: list, show, edit, redrive, delete."),
     "schedule": Entry("nouns.schedule", "schedule_app", "The schedule: list, show, add, move, cancel."),
+    "alarm": Entry("nouns.alarm", "alarm_app", "Alarms: list, rules, set, remove."),
     "pipeline": Entry("deployment_commands", "pipeline_app", "Pipelines: check, run, deploy, watch."),
     "context": Entry("nouns.context", "context_app", "Brokers by name: list, show, add, use, remove."),
     "config": Entry("config", "config_app", "Look at the settings of a broker."),

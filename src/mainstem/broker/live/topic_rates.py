@@ -91,7 +91,9 @@ class TopicRates:
             room -= len(topic.logs)
             for log in topic.logs:
                 if log not in self._ends:
-                    self._ends[log] = self._watch.add(log).end
+                    end = self._watch.add(log)
+                    if end is not None:  # else its first report is what later ones are compared with
+                        self._ends[log] = end.end
             self._seen[topic_id] = topic
         for topic_id in self._seen.keys() - known.keys():
             del self._seen[topic_id]

@@ -164,7 +164,8 @@ class Records:
 
         watch = self._engine.watch(moved)
         try:
-            moved({log: watch.add(log) for log in by_log})
+            ends = {log: watch.add(log) for log in by_log}
+            moved({log: end for log, end in ends.items() if end is not None})
             async with asyncio.timeout(seconds):
                 await grown.wait()
         except TimeoutError:

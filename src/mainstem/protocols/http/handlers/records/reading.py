@@ -9,9 +9,9 @@ import msgspec
 from mainstem.broker.broker import Broker
 from mainstem.broker.catalog.topics import Topic
 from mainstem.broker.log import Edge
+from mainstem.broker.queues import InvalidSelector
 from mainstem.broker.records.browsing import PARTITIONS_MAX, RecordPage
 from mainstem.broker.records.filters import Wanted, compile_filter
-from mainstem.broker.queues import InvalidSelector
 from mainstem.protocols.http import errors
 from mainstem.protocols.http.codec import Response
 from mainstem.protocols.http.handlers.pace import Pace
