@@ -11,7 +11,7 @@ SECONDS_IN_MINUTE = 60
 
 
 class Ring:
-    """The last values of one series. A slot without a value is NaN."""
+    """The last values of one series. A slot without a value is NaN, which JSON shows as null."""
 
     __slots__ = ("_minute_count", "_minute_sum", "_minutes", "_seconds")
 
@@ -30,16 +30,19 @@ class Ring:
             self._minutes[tick // SECONDS_IN_MINUTE % MINUTES] = self._minute_sum / self._minute_count
             self._minute_sum, self._minute_count = 0.0, 0
 
-    def seconds(self, after: int, last: int) -> list[float | None]:
+    def seconds(self, after: int, last: int) -> list[float]:
         """Values of the seconds behind `after` up to `last`, at most as many as are kept."""
-        first = max(after + 1, last - SECONDS + 1, 0)
-        return [_shown(self._seconds[tick % SECONDS]) for tick in range(first, last + 1)]
+        return _between(self._seconds, max(after + 1, last - SECONDS + 1, 0), last + 1)
 
-    def minutes(self, last: int, count: int = MINUTES) -> list[float | None]:
+    def minutes(self, last: int, count: int = MINUTES) -> list[float]:
         """Averages of the last whole minutes, the newest last."""
         end = (last + 1) // SECONDS_IN_MINUTE
-        return [_shown(self._minutes[minute % MINUTES]) for minute in range(max(end - min(count, MINUTES), 0), end)]
+        return _between(self._minutes, max(end - min(count, MINUTES), 0), end)
 
 
-def _shown(value: float) -> float | None:
-    return None if math.isnan(value) else round(value, 3)
+def _between(ring: array[float], first: int, end: int) -> list[float]:
+    """The slots of these numbers: at most two stretches, copied at once, because whole histories are asked for."""
+    if first >= end:
+        return []
+    start, stop = first % len(ring), (end - 1) % len(ring) + 1
+    return ring[start:stop].tolist() if start < stop else ring[start:].tolist() + ring[:stop].tolist()

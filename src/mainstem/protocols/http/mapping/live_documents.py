@@ -8,7 +8,8 @@ import msgspec
 
 from mainstem.protocols.http.mapping.documents import Limit
 
-Series = dict[str, list[float | None]]
+Value = Annotated[float, msgspec.Meta(extra_json_schema={"type": ["number", "null"]})]
+Series = dict[str, list[Value]]
 
 
 class LiveQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
