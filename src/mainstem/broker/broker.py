@@ -156,10 +156,7 @@ class Broker:
         self.schedules = Schedules(engine, clock, self.queues.outbox, delivery)
         self.recurrences = Recurrences(engine, clock, delivery)
         self.receiving = Receiving(self.queues)
-        self.live = LiveNumbers(engine, clock, self.topics)
-        self.records = Records(engine, clock, self.heavy_work)
-        self.publications = Publications(engine, clock, self.schedules, self.intake, self.heavy_work, Once(engine))
-        self.alarms = Alarms(engine, clock, self.topics, self.publications)
+        self._watch_over(engine, clock)
         self.transactions = Transactions(engine, clock, self.producers, self.groups, catalog.by_id)
         self.scram_users = ScramUsers(engine)
         self.client_quotas = ClientQuotas(engine)
@@ -182,6 +179,13 @@ class Broker:
         self.find = engine.offset_at
         self.watch = engine.watch
         self.trim = engine.trim
+
+    def _watch_over(self, engine: Engine, clock: Clock) -> None:
+        """What people look at: live numbers, single records, alarms."""
+        self.live = LiveNumbers(engine, clock, self.topics)
+        self.records = Records(engine, clock, self.heavy_work)
+        self.publications = Publications(engine, clock, self.schedules, self.intake, self.heavy_work, Once(engine))
+        self.alarms = Alarms(engine, clock, self.topics, self.publications)
 
     @property
     def cluster_name(self) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from mainstem.storage.contract import Engine
 
 UNWRITTEN_BYTES_MAX = 8 << 20
-"""Above this, clients wait. It is two full groups of commits, which keeps the disk busy. A commit of another client waits behind it,
+"""Above this, clients wait. It is two full groups of commits, which keeps the disk busy. Another client's commit waits behind it,
 so more of it makes that client slower and nothing faster (docs/benchmarks.md, Overload)."""
 
 
