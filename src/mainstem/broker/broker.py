@@ -14,6 +14,7 @@
     routes        exchanges and bindings: where a published message goes
     queues        logs read as queues, pushed to consumers
     topic_subscriptions  topics read by many subscriptions, each by its name
+    transacted    messages that a transaction settles with its end
     pulling       messages of queues and subscriptions, taken for a time
     namespaces    what separates topics, queues and exchanges of one tenant from another's
     access        users, and what they may do
@@ -82,6 +83,7 @@ from mainstem.broker.staging.stages import Stages
 from mainstem.broker.subscriptions.pulling import Pulling
 from mainstem.broker.subscriptions.subscriptions import Subscriptions
 from mainstem.broker.subscriptions.topic_subscriptions import TopicSubscriptions
+from mainstem.broker.subscriptions.transacted import TransactedSettlements
 from mainstem.broker.transactions.producers import Producers
 from mainstem.broker.transactions.transactions import Transactions
 from mainstem.coordination.administration.policies import KIND_OF_QUEUE
@@ -151,6 +153,7 @@ class Broker:
         )
         self.topic_subscriptions = TopicSubscriptions(engine, self.topics, self.queues, self.dead_letters)
         self.pulling = Pulling(clock, self.queues)
+        self.transacted = TransactedSettlements(self.queues)
         self.letters = Letters(engine, self.queues)
         self.redrives = Redrives(engine, clock, self.queues)
         self.schedules = Schedules(engine, clock, self.queues.outbox, delivery)
