@@ -9,6 +9,8 @@ from mainstem.protocols.http.handlers.routes import Routes
 from mainstem.protocols.http.session import Handle, HttpSession, HttpSettings, Respond
 from mainstem.protocols.management.session import ManagementSession, ManagementSettings
 from mainstem.transport.session import Session, Wake
+from mainstem.wire.websocket.frames import BINARY, NORMAL, PING, encode_close, masked
+from mainstem.wire.websocket.session import WebSocketLimits, WebSocketSession
 from tests.contract.sessions import amqp_case, kafka_case
 from tests.support.clients.fixed_operations import FixedOperations
 
@@ -30,6 +32,8 @@ class Case(NamedTuple):
     """Whether the protocol has no words for what is too large, and closes."""
     opening: bytes = b""
     """What is said once, before the conversation."""
+    farewell: bytes = b""
+    """What the session says last, when the peer has closed its half."""
 
 
 def http_routes() -> Routes:
@@ -84,8 +88,51 @@ def _management() -> Case:
     return Case("management", open_session, lambda: None, HTTP_CONVERSATION, HTTP_OVERSIZE, input_bytes_max=1)
 
 
+WEBSOCKET_OPENING = (
+    b"GET /mqtt HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: keep-alive, Upgrade\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+    b"Sec-WebSocket-Protocol: other, carried\r\n\r\n"
+)
+
+
+def frame(opcode: int, content: bytes, *, is_final: bool = True) -> bytes:
+    """As a client sends it."""
+    head = bytes((opcode | 0x80 * is_final, 0x80 | min(len(content), 126)))
+    return head + (len(content).to_bytes(2, "big") if len(content) > 125 else b"") + b"abcd" + masked(content, b"abcd")
+
+
+def _websocket(name: str, handle: Handle, settle: Callable[[], None]) -> Case:
+    """HTTP, carried: its requests in one message of several frames, with a Ping among them."""
+
+    def open_session(wake: Wake) -> WebSocketSession:
+        limits = WebSocketLimits(head_bytes_max=512, message_bytes_max=2_000)
+        carried = _http("", handle, settle)
+        return WebSocketSession(wake, limits, lambda wake, chosen, upgrade: carried.open(wake), ["carried"])
+
+    parts = [HTTP_CONVERSATION[at : at + 150] for at in range(0, len(HTTP_CONVERSATION), 150)]
+    frames = [frame(0 if at else BINARY, part, is_final=at == len(parts) - 1) for at, part in enumerate(parts)]
+    return Case(
+        name,
+        open_session,
+        settle,
+        b"".join([frames[0], frame(PING, b"hello"), *frames[1:], frame(BINARY, b"")]),
+        (
+            b"GET /" + b"x" * 600,
+            WEBSOCKET_OPENING + b"\x82\xff" + (1 << 40).to_bytes(8, "big") + b"abcd",
+            WEBSOCKET_OPENING + b"\x82\xfe\x07\xd1abcd",
+            WEBSOCKET_OPENING + frame(BINARY, HTTP_OVERSIZE[0]),
+        ),
+        input_bytes_max=512,
+        opening=WEBSOCKET_OPENING,
+        farewell=encode_close(NORMAL),
+    )
+
+
 def cases() -> Iterator[Case]:
     """All of them, new each time."""
+    yield _websocket("websocket", http_routes().handle, lambda: None)
+    carried_late = LateAnswers(http_routes().handle)
+    yield _websocket("websocket, answered later", carried_late.handle, carried_late.settle)
     yield _management()
     yield _http("http", http_routes().handle, lambda: None)
     late = LateAnswers(http_routes().handle)

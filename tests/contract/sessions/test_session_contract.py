@@ -120,7 +120,7 @@ def test_a_half_closed_peer_still_gets_its_answers(name: str) -> None:
     driver.feed(all_of(name))
     driver.end_input()
     assert driver.session.finished
-    assert driver.output == said(name, all_of(name))
+    assert driver.output == said(name, all_of(name)) + case.farewell
 
 
 @every_session
