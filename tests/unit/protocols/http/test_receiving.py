@@ -193,7 +193,8 @@ def test_no_message_is_ever_with_two(operations: list[tuple[str, int]]) -> None:
                 held.clear()
             elif held:
                 receipt = list(held)[number % len(held)]
-                wish: Any = [receipt] if verb == "accept" else [{"receipt": receipt}]
+                more = {"lease_ms": 1_000} if verb == "renew" else {}
+                wish: Any = [receipt] if verb == "accept" else [{"receipt": receipt, **more}]
                 assert (await settle(client, **{verb: wish}))["done"] == 1
                 if verb != "renew":
                     del held[receipt]
