@@ -34,6 +34,7 @@ def run_seed(
     draw: Callable[[Random], Temper] = draw_temper,
     prepare: Callable[[World], None] | None = None,
     tail: int = 25,
+    make_world: type[World] = World,
 ) -> Outcome:
     """One history, from its seed alone."""
     rng = Random(seed)
@@ -42,7 +43,7 @@ def run_seed(
     violation: str | None = None
     invariant: str | None = None
     try:
-        world = World(rng, temper.settings, open_engine, run_merge=run_merge, scopes=SCOPES, roles=ROLES)
+        world = make_world(rng, temper.settings, open_engine, run_merge=run_merge, scopes=SCOPES, roles=ROLES)
         if prepare is not None:
             prepare(world)
         History(rng, temper, world).run()

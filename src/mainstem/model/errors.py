@@ -8,9 +8,9 @@
     |   `-- SequenceError -> OutOfOrderSequence, DuplicateSequence, StaleEpoch
     |-- FencedError          the caller has lost its role: it must stop acting in it
     |-- UnavailableError     nothing is wrong with the request; the same may succeed later
-    |   `-- StorageFull, Overloaded, EngineClosed
+    |   `-- StorageFull, Overloaded, EngineClosed, StoreUnreachable
     `-- DiskError            the disk, or what is on it, is not as it must be
-        `-- CorruptData, UnsupportedFormat, DirectoryLocked, EngineFailed
+        `-- CorruptData, UnsupportedFormat, DirectoryLocked, EngineFailed -> OwnershipLost
 
 Bugs of our own are assertions, not members of this tree: they need the opposite reaction.
 """
@@ -123,6 +123,10 @@ class EngineClosed(UnavailableError):
     """The engine is closing or closed."""
 
 
+class StoreUnreachable(UnavailableError):
+    """The shared store did not answer, or not in time: whether it did what was asked is unknown."""
+
+
 class DiskError(MainstemError):
     """The disk, or what is on it, is not as it must be."""
 
@@ -149,3 +153,7 @@ class DirectoryLocked(DiskError):
 
 class EngineFailed(DiskError):
     """A write or sync failed. What it covered is not acknowledged; the broker must stop."""
+
+
+class OwnershipLost(EngineFailed):
+    """Another broker owns the shard now, or may own it. What is pending is never answered: its outcome is unknown."""

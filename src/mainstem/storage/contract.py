@@ -9,8 +9,9 @@ Commits is only a convenience: each succeeds or fails alone, in order, with one 
 outcome is; the answer comes when that is *durable* by the flush policy of the logs it touched. Nobody above the engine
 may use an offset, or show state, before the answer: an object-storage engine learns offsets late.
 
-*Durable.* An answer under policy `sync` survives kill -9, an operating-system crash and power loss. No answer, read-only
-ones included, shows what could still be lost under the policy of that log.
+*Durable.* An answer under policy `sync` survives kill -9, an operating-system crash and power loss; a shared store survives the
+machine too, and its engine answers under no lesser policy. No answer, read-only ones included, shows what could still be lost
+under the policy of that log.
 
 *Dense.* Offsets of a log are assigned without gaps and never used twice, not after trimming, not after a crash. Key
 compaction removes records and keeps the offsets of the others.
@@ -321,6 +322,10 @@ class MaintainReport(msgspec.Struct):
 
 class Engine(Protocol):
     """Where the log is. See the module's text for what every method promises."""
+
+    @property
+    def term(self) -> int:
+        """How often the store has changed hands when the engine was opened: the leader epoch of its logs. 0 on one node."""
 
     @property
     def is_full(self) -> bool:

@@ -408,6 +408,14 @@ class SimulatedDisk:
         """By the capacity that was set."""
         return DiskUsage(self.capacity, max(0, self.capacity - self.used))
 
+    adopts = True
+
+    def publish(self, paths: Sequence[str]) -> None:
+        """As LocalDisk."""
+
+    def bring(self, paths: Sequence[str]) -> None:
+        """As LocalDisk."""
+
     def same_filesystem(self, first: str, second: str) -> bool:
         """By mount point."""
         return self._mount(first) == self._mount(second)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -32,6 +33,11 @@ from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.storage.runtime.async_runtime import AsyncRuntime
 from mainstem.storage.runtime.disk import LocalDisk
 from mainstem.storage.runtime.runtime import Done, Runtime, Timer
+from mainstem.storage.shared.opening import open_engine, prepare
+from mainstem.storage.shared.ownership import LeasedOwnership
+from mainstem.storage.shared.settings import ClusterSettings
+from mainstem.testing.clock import SimulatedClock
+from mainstem.testing.shared_store import SimulatedCatalog, SimulatedObjects, SimulatedStore
 from mainstem.wire.record_batch import read_header
 from tests.support.storage.batches import NOW, pairs_of, split, values_of
 
@@ -40,6 +46,7 @@ COMMIT_BYTES_MAX = 4 * MIB
 DISK_MARKS_OFF = {"disk_hard_mark": 1.0, "disk_reserve_bytes": 0}
 """However full the disk is on which the tests run."""
 MAINTAIN_CALLS_MAX = 200
+LEASE_MS = 1 << 50
 TURNS = 20
 
 
@@ -113,6 +120,65 @@ def open_local(**options: Any) -> Callable[[Runtime, Path], Awaitable[LocalEngin
     return opened
 
 
+def open_shared(**options: Any) -> Callable[[Runtime, Path], Awaitable[LocalEngine]]:
+    """Over a store in memory, which lasts as long as the directory's name: each opening is a take-over."""
+    stores: dict[Path, SimulatedStore] = {}
+
+    async def opened(runtime: Runtime, directory: Path) -> LocalEngine:
+        settings = EngineSettings(
+            data_directory=str(directory),
+            commit_bytes_max=COMMIT_BYTES_MAX,
+            wal_spare_files=1,
+            retention_check_ms=0,
+            **DISK_MARKS_OFF,
+            **options,
+        )
+        cluster = ClusterSettings(run_cache_bytes=0, block_bytes=4 * KIB, inline_bytes_max=4 * KIB)
+        store = stores.setdefault(directory, SimulatedStore(Random(1), SimulatedClock()))
+        store.shard("main").until_ms = -1
+        catalog, objects = SimulatedCatalog(store), SimulatedObjects(store)
+        lanes = ReadLanes(runtime)
+        claim = catalog.take("main", "test", LEASE_MS)
+        assert claim is not None
+        ownership = LeasedOwnership(
+            catalog=catalog,
+            runtime=runtime,
+            lanes=lanes,
+            shard="main",
+            claim=claim,
+            lease_ms=LEASE_MS,
+            sent=runtime.monotonic(),
+        )
+        prepared = prepare(
+            local=LocalDisk(),
+            settings=settings,
+            cluster=cluster,
+            catalog=catalog,
+            objects=objects,
+            ownership=ownership,
+            claim=claim,
+        )
+        return open_engine(
+            prepared=prepared,
+            runtime=runtime,
+            lanes=lanes,
+            settings=settings,
+            cluster=cluster,
+            catalog=catalog,
+            objects=objects,
+            ownership=ownership,
+        )
+
+    return opened
+
+
+class ReadLanes:
+    """Lanes of a shared store that are the reading threads: nothing here waits for long."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.append = self.upload = self.renew = self.upkeep = runtime.read
+
+
 CASES = [
     EngineCase("memory", open_memory),
     EngineCase("local", open_local(wal_file_bytes=1 * MIB), durable=True),
@@ -121,6 +187,7 @@ CASES = [
         open_local(wal_file_bytes=64 * KIB, block_bytes=1 * KIB, tier_runs_max=2, cache_bytes_max=16 * KIB),
         durable=True,
     ),
+    EngineCase("shared", open_shared(wal_file_bytes=64 * KIB, block_bytes=1 * KIB, tier_runs_max=2), durable=True),
 ]
 
 

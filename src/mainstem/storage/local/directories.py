@@ -59,6 +59,11 @@ class Directories:
         return [self.root, self.wal, *self.runs]
 
 
+def encode_identity(version: int, node: bytes) -> bytes:
+    """The content of the identity file."""
+    return msgspec.json.encode(Identity(version, node.hex()))
+
+
 def load_identity(disk: Disk, root: str, new_node: bytes) -> bytes:
     """The node's id; made at the first start."""
     path = f"{root}/{IDENTITY}"
@@ -78,7 +83,7 @@ def load_identity(disk: Disk, root: str, new_node: bytes) -> bytes:
     if disk.exists(temporary):
         disk.remove(temporary)
     file = disk.open(temporary, create=True)
-    file.write([msgspec.json.encode(Identity(FORMAT_VERSION, new_node.hex()))], 0)
+    file.write([encode_identity(FORMAT_VERSION, new_node)], 0)
     file.sync()
     file.close()
     disk.rename(temporary, path)

@@ -12,8 +12,9 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from mainstem.model.errors import EngineFailed
+from mainstem.model.errors import EngineFailed, OwnershipLost
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import (
     Budget,
@@ -24,12 +25,15 @@ from mainstem.storage.contract import (
     MaintainReport,
     Mutation,
     Place,
+    ReadHint,
+    ReadResult,
     StateSnapshot,
     Watch,
     WatchCallback,
 )
 from mainstem.storage.local.directories import Directories, DirectoryLock, load_identity, lock_directory
 from mainstem.storage.local.limits import EngineLimits
+from mainstem.storage.local.ownership import Ownership, SoleOwnership
 from mainstem.storage.local.proofs import Proofs
 from mainstem.storage.local.read.file_set import FileSet
 from mainstem.storage.local.read.reader import Reader
@@ -49,6 +53,7 @@ from mainstem.storage.local.upkeep.retention_pass import RetentionPass, Trims
 from mainstem.storage.local.upkeep.space import Space
 from mainstem.storage.local.upkeep.tiers import Tiers
 from mainstem.storage.local.wal.file_jobs import FileJobs
+from mainstem.storage.local.wal.shipping import Shipping
 from mainstem.storage.local.wal.writer import WalWriter
 from mainstem.storage.runtime.disk import Disk
 from mainstem.storage.runtime.runtime import Runtime
@@ -61,6 +66,26 @@ log_output = logging.getLogger("mainstem.storage")
 
 CLOSE_MERGE_SECONDS_MAX = 2.0
 """How long an engine that closes waits for a merge."""
+
+
+class Beginning(NamedTuple):
+    """What a start begins with."""
+
+    node: bytes
+    recovered: Recovered
+
+
+def find(disk: Disk, settings: EngineSettings, first_generation: int = 1) -> Beginning:
+    """Recover what is in the directory. Blocks; raises DiskError kinds and OSError.
+
+    Of a store that is shared, `first_generation` is above every generation that was ever used.
+    """
+    directories = Directories(settings)
+    node = load_identity(disk, directories.root, os.urandom(16))
+    recovered = Recovery(disk, directories, settings.wal_file_bytes, first_generation).run()
+    if recovered.cut is not None:
+        log_output.info("cut a torn tail: %s", recovered.cut)
+    return Beginning(node, recovered)
 
 
 class LocalEngine:
@@ -77,7 +102,12 @@ class LocalEngine:
         lock: DirectoryLock | None,
         node: bytes,
         recovered: Recovered,
+        ownership: Ownership,
+        shipping: Shipping | None,
     ) -> None:
+        self.term = ownership.term
+        """How often the store has changed hands; 0 on one node."""
+        self._ownership = ownership
         self._runtime = runtime
         self._settings = settings
         self._lock = lock
@@ -125,9 +155,11 @@ class LocalEngine:
             on_room=lambda: self._space.room_came(),
             on_sealed=self._sealed,
             on_failure=self._failed,
+            shipping=shipping,
         )
         self.files.wal[self.writer.active.generation] = self.writer.active
-        self.proofs = Proofs(runtime, self.sequencer, self.writer, settings.proof_idle_ms)
+        is_shipped = shipping is not None
+        self.proofs = Proofs(runtime, self.sequencer, self.writer, settings.proof_idle_ms, is_shipped=is_shipped)
         arrivals = Arrivals()
         self._put_upkeep_together(disk, directories, limits, arrivals, recovered)
         self.sequencer.attach(
@@ -146,6 +178,9 @@ class LocalEngine:
         self.commit = self.sequencer.commit
         self.is_above = self.sequencer.is_above
         self.read = self._reader.read
+        if not isinstance(ownership, SoleOwnership):
+            self.read = self._read_as_owner
+            ownership.on_lost(self.writer.fail)
 
     def _put_upkeep_together(
         self, disk: Disk, directories: Directories, limits: EngineLimits, arrivals: Arrivals, recovered: Recovered
@@ -214,16 +249,16 @@ class LocalEngine:
         runtime: Runtime,
         settings: EngineSettings,
         limits: EngineLimits = EngineLimits(),  # noqa: B008  # frozen
+        ownership: Ownership | None = None,
+        shipping: Shipping | None = None,
+        found: Beginning | None = None,
     ) -> LocalEngine:
-        """Recover what is there, and be ready. Raises DiskError kinds and OSError."""
+        """Recover what is there, unless that was done before, and be ready. Raises DiskError kinds and OSError."""
         directories = Directories(settings)
         directories.make(disk)
         lock = lock_directory(disk, directories.root)
         try:
-            node = load_identity(disk, directories.root, os.urandom(16))
-            recovered = Recovery(disk, directories, settings.wal_file_bytes).run()
-            if recovered.cut is not None:
-                log_output.info("cut a torn tail: %s", recovered.cut)
+            node, recovered = found or find(disk, settings)
             usage = disk.usage(directories.wal)
             if usage.free < settings.wal_file_bytes + settings.reserve_bytes(usage.total):
                 give_tails_back(recovered)
@@ -242,6 +277,8 @@ class LocalEngine:
                 lock=lock,
                 node=node,
                 recovered=recovered,
+                ownership=ownership or SoleOwnership(),
+                shipping=shipping,
             )
         except BaseException:
             if lock is not None:
@@ -259,8 +296,22 @@ class LocalEngine:
         """Call back once, when few enough bytes wait and merging is not behind."""
         self.sequencer.when_below(pending_bytes, callback)
 
+    def _read_as_owner(
+        self, log: int, offset: int, max_bytes: int, hint: ReadHint = ReadHint.TAIL
+    ) -> Answer[ReadResult]:
+        """Batches, unless somebody else may have added more by now."""
+        if (over := self._over()) is not None:
+            return Answer.failed(over)
+        return self._reader.read(log, offset, max_bytes, hint)
+
+    def _over(self) -> OwnershipLost | None:
+        """Why nothing may be shown, though nobody has said yet that the shard has another owner."""
+        return OwnershipLost(f"term {self.term} is over") if self._ownership.is_over else None
+
     def offset_at(self, log: int, place: Place) -> Answer[Found]:
         """Find a position."""
+        if (over := self._over()) is not None:
+            return Answer.failed(over)
         return self._reader.offset_at(log, place)
 
     def watch(self, callback: WatchCallback) -> Watch:
@@ -269,6 +320,8 @@ class LocalEngine:
 
     def load(self, scope: str) -> Answer[StateSnapshot]:
         """The state of a scope."""
+        if (over := self._over()) is not None:
+            return Answer.failed(over)
         return self.sequencer.load(scope)
 
     def lease(self, role: str, ttl_ms: int, renew: Lease | None = None) -> Answer[Lease | None]:
@@ -303,9 +356,15 @@ class LocalEngine:
         self._failure_callbacks.append(callback)
 
     def _failed(self, failure: EngineFailed) -> None:
-        self.sequencer.fail(failure)
+        # Nobody knows what becomes of groups that an owner had under way when it lost its shard: their senders are cut off
+        # before an answer could reach them that says they were refused.
+        is_lost = isinstance(failure, OwnershipLost)
+        if not is_lost:
+            self.sequencer.fail(failure)
         for callback in self._failure_callbacks:
             callback(failure)
+        if is_lost:
+            self.sequencer.fail(failure)
 
     # The end
 

@@ -69,11 +69,12 @@ class Recovered:
 class Recovery:
     """One pass over the data directory."""
 
-    def __init__(self, disk: Disk, directories: Directories, wal_file_bytes: int) -> None:
+    def __init__(self, disk: Disk, directories: Directories, wal_file_bytes: int, first_generation: int = 1) -> None:
         self._disk = disk
         self._directories = directories
         self._wal_file_bytes = wal_file_bytes
         self._result = Recovered()
+        self._result.next_generation = first_generation
         self._retired: list[DiskFile] = []
         """Files of the write-ahead log without anything that is still needed."""
         self._missing: list[tuple[int, CorruptData]] = []

@@ -43,6 +43,8 @@ PRODUCER_EXPIRY_MS = 86_400_000
 class MemoryEngine:
     """An engine whose disk is the next turn of the event loop."""
 
+    term = 0
+
     def __init__(
         self,
         runtime: Runtime,

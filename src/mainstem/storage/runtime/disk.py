@@ -60,6 +60,9 @@ class DiskFile(Protocol):
 class Disk(Protocol):
     """Files and directories."""
 
+    adopts: bool
+    """Whether a file may become a finished one by what another process writes into it in place."""
+
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> DiskFile:
         """Open a file; with `create` it must not exist yet."""
 
@@ -86,6 +89,12 @@ class Disk(Protocol):
 
     def same_filesystem(self, first: str, second: str) -> bool:
         """Whether a rename from one directory to the other can work."""
+
+    def publish(self, paths: Sequence[str]) -> None:
+        """Make finished files as durable as what will name them: called before the commit that does. Raises StoreUnreachable."""
+
+    def bring(self, paths: Sequence[str]) -> None:
+        """Have files where another process of this machine can read them, under their own paths. Raises StoreUnreachable."""
 
 
 class LocalFile:
@@ -183,6 +192,8 @@ class LocalFile:
 class LocalDisk:
     """The operating system's files."""
 
+    adopts = True
+
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> LocalFile:
         """Open a file; with `create` it must not exist yet."""
         flags = os.O_RDWR if writable or create else os.O_RDONLY
@@ -221,6 +232,12 @@ class LocalDisk:
         stat = os.statvfs(path)
         used = stat.f_blocks - stat.f_bfree
         return DiskUsage((used + stat.f_bavail) * stat.f_frsize, stat.f_bavail * stat.f_frsize)
+
+    def publish(self, paths: Sequence[str]) -> None:
+        """They were synced when they got their names."""
+
+    def bring(self, paths: Sequence[str]) -> None:
+        """They are here."""
 
     def same_filesystem(self, first: str, second: str) -> bool:
         """By device number."""

@@ -13,3 +13,5 @@ class SequencerLimits(NamedTuple):
     commit again. Fewer callers are better off with one sync for all of them."""
     half_entries_max: int = 96
     """Where half of the callers bring more batches than these, the disk waits for them, and gains nothing from halves."""
+    under_way_max: int = 2
+    """Groups submitted at a time: one at the disk, and one that it finds next. A store that is far away takes more."""

@@ -38,8 +38,6 @@ from mainstem.storage.sequencer.log_state import FLUSH_SYNC, LogState
 from mainstem.storage.sequencer.producers import active_producers
 from mainstem.storage.sequencer.watches import Watches, WatchHandle
 
-UNDER_WAY_MAX = 2
-"""Groups submitted at a time: one at the disk, and one that it finds next."""
 PATIENCE_SECONDS_MAX = 0.01
 """How long a group of patient callers waits at most for the sender that was answered last. It never waits for longer than
 half of a sync: that is all that it can lose, and a whole one is what it can save."""
@@ -71,7 +69,7 @@ class Sequencer:
         """Groups that reached their size while another was being written."""
         self._under_way: list[CommitGroup] = []
         """Groups that were submitted, in order."""
-        self._under_way_max = UNDER_WAY_MAX
+        self._under_way_max = limits.under_way_max
         self._callers = 0
         """How many callers wait for an answer, as a maximum that declines slowly."""
         self._half_answers = _NO_HALF
@@ -347,12 +345,13 @@ class Sequencer:
     def begin_after(self, wait: Callable[[Callable[[], None]], None], group: CommitGroup) -> None:
         """The group is under way, and is submitted when `wait` calls back; no other group is submitted before it."""
         self._under_way.append(group)
-        self._under_way_max = 1
-        wait(lambda: self._submit_waiting(group))
+        under_way_max, self._under_way_max = self._under_way_max, 1
 
-    def _submit_waiting(self, group: CommitGroup) -> None:
-        self._under_way_max = UNDER_WAY_MAX
-        self._store.submit(group)
+        def submit() -> None:
+            self._under_way_max = under_way_max
+            self._store.submit(group)
+
+        wait(submit)
 
     def durable(self, group: CommitGroup) -> None:
         """The group is durable: show it, tell the watchers, answer, and go on with the next."""

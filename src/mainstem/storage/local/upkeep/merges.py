@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Literal, NamedTuple, TypeAlias
 
-from mainstem.model.errors import CorruptData
+from mainstem.model.errors import CorruptData, StoreUnreachable
 from mainstem.storage.answer import Answer
 from mainstem.storage.contract import MaintainReport
 from mainstem.storage.local.directories import Directories
@@ -152,24 +152,42 @@ class Merges:
             self.damage = CorruptData(damage.file, damage.position, damage.what, tuple(damage.logs))
             log_output.error("%s; merging has stopped", self.damage)
             return None
-        now = self._runtime.monotonic()
         if outcome.no_space:
             if kind not in self._shortages:
                 log_output.warning("a merge waits for room: %s", outcome.error)
-            self._shortages[kind] = Shortage(self._free, self._files.deaths, now + SHORT_SECONDS)
+            until = self._runtime.monotonic() + SHORT_SECONDS
+            self._shortages[kind] = Shortage(self._free, self._files.deaths, until)
             if kind == "wal":
                 self._writer.give_last_spare()
             self._space.look()
             return None
         if outcome.error is not None:
-            self._failures += 1
-            pause = min(RETRY_SECONDS_MAX, RETRY_SECONDS_MIN * 2**self._failures)
-            self._rest_until = now + pause
-            log_output.warning("merge failed and will be tried again in %.0f s: %s", pause, outcome.error)
+            self._rest(outcome.error)
+            return None
+        if not (yield from self._publish(outcome)):
             return None
         self._failures = 0
         self._shortages.pop(kind, None)
         return outcome
+
+    def _publish(self, outcome: MergeOutcome) -> Steps[bool]:
+        """Have what a job wrote kept as well as the commit that will name it; False when the store cannot be reached."""
+        paths = [output.path for output in outcome.runs]
+        if outcome.state_run is not None:
+            paths.append(outcome.state_run)
+        try:
+            yield in_read_lane(self._runtime, lambda: self._disk.publish(paths))
+        except StoreUnreachable as error:
+            self._rest(str(error))
+            return False
+        return True
+
+    def _rest(self, why: str) -> None:
+        """Begin no job for a while, for longer with each failure."""
+        self._failures += 1
+        pause = min(RETRY_SECONDS_MAX, RETRY_SECONDS_MIN * 2**self._failures)
+        self._rest_until = self._runtime.monotonic() + pause
+        log_output.warning("merge failed and will be tried again in %.0f s: %s", pause, why)
 
     def _commit_files(self, changes: FileChanges) -> Answer[None]:
         """Change what is live, durably."""
@@ -188,7 +206,8 @@ class Merges:
         settings, ledger = self._settings, self._ledger
         rooms = self._rooms(frees=frees)
         directories = [path for path, room in rooms.items() if room >= needed] or list(rooms)[:1]
-        adopt = self._disk.same_filesystem(self._directories.wal, self._directories.runs[0])
+        disk, wal, runs = self._disk, self._directories.wal, self._directories.runs
+        adopt = disk.adopts and disk.same_filesystem(wal, runs[0])
         job = MergeJob(
             kind=kind,
             now_ms=self._runtime.now_ms(),
@@ -237,6 +256,7 @@ class Merges:
         runs = yield in_read_lane(self._runtime, lambda: [self._open_run(output, ages) for output in outcome.runs])
         changes = [(scopes.MERGED_KEY, scopes.encode_number(last)), *self._entries(runs)]
         yield self._commit_files(changes)
+        self._writer.merged(min(last, self._state_to))
         for run in runs:
             self._files.add_run(run)
         yield from self._drop_tails(place_of(files[-1].generation + 1, 0))
@@ -339,9 +359,16 @@ class Merges:
     ) -> Steps[bool]:
         """Make one series of runs of several; `notes` are committed with the swap."""
         visible = self._ledger.visible
-        deleted = yield in_read_lane(
-            self._runtime, lambda: [log for run in inputs for log in run.index.logs if log not in visible]
-        )
+
+        def look() -> list[int]:
+            self._disk.bring([run.file.path for run in inputs])
+            return [log for run in inputs for log in run.index.logs if log not in visible]
+
+        try:
+            deleted = yield in_read_lane(self._runtime, look)
+        except StoreUnreachable as error:
+            self._rest(str(error))
+            return False
         needed = sum(run.live_bytes for run in inputs)
         job = self._job("runs", tier, needed, frees=len(inputs) == 1)
         job.runs = [RunInput(run.file.path, run.index.id) for run in inputs]
@@ -399,7 +426,10 @@ class Merges:
             for path in inputs:
                 self._disk.remove(path)
 
-        yield in_read_lane(self._runtime, remove)
+        try:
+            yield in_read_lane(self._runtime, remove)
+        except StoreUnreachable as error:
+            log_output.warning("state runs that were joined stay until the next start: %s", error)
         return True
 
 

@@ -4,6 +4,8 @@ What to write where is decided on the engine's thread; the commit thread only ex
 first group of the new file: the old file is synced, the new one gets its name and header, durably, and only
 then the group is written.
 
+With a `Shipping` beside the disk, a group is durable when it was shipped and written; the local file is never synced for it.
+
 The last spare file is part of the reserve: while appends are taken it stays, and on a full disk it is the first to be used.
 """
 
@@ -15,12 +17,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import cast
 
-from mainstem.model.errors import EngineFailed
+from mainstem.model.errors import EngineFailed, OwnershipLost
 from mainstem.storage.local.frame import SECTOR_BYTES, FileHeader, encode_file_header
 from mainstem.storage.local.runs.stored_file import WAL_SUFFIX, WalFile, wal_name
 from mainstem.storage.local.settings import EngineSettings
 from mainstem.storage.local.wal.file_jobs import FileJobs
 from mainstem.storage.local.wal.group_encoding import encode_group
+from mainstem.storage.local.wal.shipping import Shipping
 from mainstem.storage.runtime.disk import Disk, DiskFile
 from mainstem.storage.runtime.group_write import CommitGuard, GroupWrite
 from mainstem.storage.runtime.runtime import Done, Runtime, Timer
@@ -33,6 +36,7 @@ FILL_STRIDE_BYTES = 4 << 20
 """Spare files are synced in such steps: the commit thread's sync waits for what is queued at the disk before it."""
 LARGE_GROUPS_MAX = 64
 """A full file of no more groups than these has large ones."""
+BOTH = 2
 FILE_BYTES_MIN = 4 * SECTOR_BYTES
 """A smaller file is not begun, however full the disk is."""
 
@@ -57,6 +61,7 @@ class WalWriter:
         on_room: Callable[[], None],
         on_sealed: Callable[[WalFile], None],
         on_failure: Callable[[EngineFailed], None],
+        shipping: Shipping | None = None,
     ) -> None:
         self._disk = disk
         self._runtime = runtime
@@ -74,6 +79,7 @@ class WalWriter:
         self._on_room = on_room
         self._on_sealed = on_sealed
         self._on_failure = on_failure
+        self._shipping = shipping
         self.proven = next_sequence - 1
         """Highest group known to be durable."""
         self._unsynced_bytes = 0
@@ -174,7 +180,7 @@ class WalWriter:
                 self._spares.append(path)
                 self.prepare_spares()
             elif not (isinstance(error, OSError) and error.errno == errno.ENOSPC):
-                self._fail(error)
+                self.fail(error)
 
         self._jobs.run(fill, done)
 
@@ -257,6 +263,11 @@ class WalWriter:
         stock = len(self._spares) + self._reclaiming
         return stock >= self._settings.wal_spare_files + self._settings.merge_files_max
 
+    def merged(self, last: int) -> None:
+        """Groups up to this one are in runs, and a durable commit says so."""
+        if self._shipping is not None:
+            self._shipping.merged(last)
+
     def shed_spares(self) -> None:
         """Give the space of prepared files back to a full disk; the last one is kept."""
         while len(self._spares) > 1:
@@ -275,7 +286,6 @@ class WalWriter:
 
     def write(self, group: CommitGroup, durable: Callable[[CommitGroup, int, int], None]) -> None:
         """Put a group into the commit thread; `durable(group, generation, position of its first batch)` follows."""
-        settings = self._settings
         sequence = group.sequence = self._next_sequence
         time_ms = self._runtime.now_ms()
         wal_file = self.active
@@ -285,33 +295,33 @@ class WalWriter:
         sealed: WalFile | None = None
         rolls = self.rolls_next or wal_file.end + size > wal_file.capacity
         if rolls and wal_file.last >= wal_file.first:
-            self.rolls_next = False
             sealed = wal_file
-            groups = sealed.last + 1 - sealed.first
-            self._groups_are_large = sealed.end * LARGE_GROUPS_MAX >= groups * settings.wal_file_bytes
-            wal_file, prepare = self._next_file()
-            self.active = wal_file
+            wal_file, prepare = self._roll()
             parts, size, data_offset = encode_group(group, wal_file.generation, sequence, self.proven, time_ms, joined)
         self._next_sequence += 1
         position = wal_file.end
         wal_file.end += size
         wal_file.last = sequence
-        sync = self._must_sync(group, size)
+        shipping = self._shipping
+        is_shipped = shipping is not None
+        proves = is_shipped or self._must_sync(group, size)
+        sync = proves and not is_shipped
 
         def write_in_turn() -> None:
             if sealed is not None:
                 assert prepare is not None
+                # Of a file that is shipped, too: it costs little, and only once for each file.
                 sealed.file.sync()
                 prepare()
             GroupWrite(wal_file.file, parts, position, sync, self._guard).write()
 
         def done(_: None, error: BaseException | None) -> None:
             if error is not None:
-                self._fail(error)
+                self.fail(error)
                 return
             if self._failed:
                 return
-            if sync:
+            if proves:
                 self.proven = max(self.proven, sequence)
             elif sealed is not None:
                 self.proven = max(self.proven, sealed.last)
@@ -320,11 +330,23 @@ class WalWriter:
                 self.prepare_spares()
             durable(group, wal_file.generation, position + data_offset)
 
+        told: Done[None] = done if shipping is None else _when_both(done)
+        if shipping is not None:
+            shipping.ship(sequence, wal_file.generation, position, parts, told)
         # Behind a roll that has not been done yet there is no file to name: its job finds it when its turn comes.
         if sealed is None and not isinstance(wal_file.file, _NotOpenYet):
-            self._runtime.write(GroupWrite(wal_file.file, parts, position, sync, self._guard), done)
+            self._runtime.write(GroupWrite(wal_file.file, parts, position, sync, self._guard), told)
         else:
-            self._in_lane(write_in_turn, done)
+            self._in_lane(write_in_turn, told)
+
+    def _roll(self) -> tuple[WalFile, Callable[[], None]]:
+        """Begin another file with the next group."""
+        self.rolls_next = False
+        sealed = self.active
+        groups = sealed.last + 1 - sealed.first
+        self._groups_are_large = sealed.end * LARGE_GROUPS_MAX >= groups * self._settings.wal_file_bytes
+        self.active, prepare = self._next_file()
+        return self.active, prepare
 
     # Syncs
 
@@ -374,7 +396,7 @@ class WalWriter:
 
         def done(_: None, error: BaseException | None) -> None:
             if error is not None:
-                self._fail(error)
+                self.fail(error)
                 return
             self.proven = max(self.proven, sequence)
             then()
@@ -387,15 +409,33 @@ class WalWriter:
     def close(self, then: Callable[[], None]) -> None:
         """Begin nothing more; call when the commit thread has done all that was put into it."""
         self._synced()
-        self._runtime.write(lambda: None, lambda _, error: then())
+        shipping = self._shipping
+        last = then if shipping is None else lambda: shipping.close(then)
+        self._runtime.write(lambda: None, lambda _, error: last())
 
-    def _fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
+        """Write and answer nothing more."""
         # Never retried: after a failed sync nobody knows what the disk holds, and a second one may lie.
         if not self._failed:
             self._failed = True
-            failure = EngineFailed(f"writing to {self._directory} failed: {error}")
-            failure.__cause__ = error
-            self._on_failure(failure)
+            failure = error
+            if not isinstance(error, OwnershipLost):
+                failure = EngineFailed(f"writing to {self._directory} failed: {error}")
+                failure.__cause__ = error
+            self._on_failure(cast(EngineFailed, failure))
+
+
+def _when_both(done: Done[None]) -> Done[None]:
+    """Called for two jobs that keep their order, each among its like: the second to end, or to fail, is told."""
+    ended = 0
+
+    def one_done(_: None, error: BaseException | None) -> None:
+        nonlocal ended
+        ended += 1
+        if error is not None or ended == BOTH:
+            done(None, error)
+
+    return one_done
 
 
 def _note_failure(error: BaseException | None) -> None:
