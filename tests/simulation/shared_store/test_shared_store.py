@@ -8,7 +8,7 @@ from mainstem.storage.shared.shared_disk import SharedDisk
 from mainstem.storage.shared.shipped_log import ShippedLog
 from mainstem.testing.shared_store import SimulatedCatalog
 from tests.simulation.runner import report, run_seeds
-from tests.simulation.shared import SharedOpener, run_shared_seed
+from tests.simulation.shared_store.take_overs import SharedOpener, run_shared_seed
 
 SEEDS = 200
 RED_WITHIN = 60
