@@ -408,7 +408,7 @@ class SimulatedDisk:
         """By the capacity that was set."""
         return DiskUsage(self.capacity, max(0, self.capacity - self.used))
 
-    adopts = True
+    is_shared = False
 
     def publish(self, paths: Sequence[str]) -> None:
         """As LocalDisk."""

@@ -60,8 +60,8 @@ class DiskFile(Protocol):
 class Disk(Protocol):
     """Files and directories."""
 
-    adopts: bool
-    """Whether a file may become a finished one by what another process writes into it in place."""
+    is_shared: bool
+    """Whether finished files outlive this disk: they are published, and no other process may finish one in place."""
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> DiskFile:
         """Open a file; with `create` it must not exist yet."""
@@ -192,7 +192,7 @@ class LocalFile:
 class LocalDisk:
     """The operating system's files."""
 
-    adopts = True
+    is_shared = False
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> LocalFile:
         """Open a file; with `create` it must not exist yet."""

@@ -85,7 +85,7 @@ class PublishedFile:
 class SharedDisk:
     """The local disk below a data directory, and the shard's files beside it. Used by several threads."""
 
-    adopts = False
+    is_shared = True
 
     def __init__(
         self,

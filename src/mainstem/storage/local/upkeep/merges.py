@@ -172,6 +172,8 @@ class Merges:
 
     def _publish(self, outcome: MergeOutcome) -> Steps[bool]:
         """Have what a job wrote kept as well as the commit that will name it; False when the store cannot be reached."""
+        if not self._disk.is_shared:
+            return True
         paths = [output.path for output in outcome.runs]
         if outcome.state_run is not None:
             paths.append(outcome.state_run)
@@ -207,7 +209,7 @@ class Merges:
         rooms = self._rooms(frees=frees)
         directories = [path for path, room in rooms.items() if room >= needed] or list(rooms)[:1]
         disk, wal, runs = self._disk, self._directories.wal, self._directories.runs
-        adopt = disk.adopts and disk.same_filesystem(wal, runs[0])
+        adopt = not disk.is_shared and disk.same_filesystem(wal, runs[0])
         job = MergeJob(
             kind=kind,
             now_ms=self._runtime.now_ms(),
