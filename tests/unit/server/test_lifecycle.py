@@ -104,7 +104,7 @@ async def test_what_protocols_share_has_its_rules_though_their_port_is_off() -> 
         assert broker is not None
         assert broker.groups._rules.offsets_retention_ms == 1234
         assert broker.groups._expiry is not None, "offsets of groups expire"
-        assert broker.dead_letters._letter_rules.prefix == "gone."
+        assert broker.dead_letters._topics.rules.prefix == "gone."
         assert broker.group_configs.options()["consumer.session.timeout.ms"].default == "7000"
         assert broker.dialects.get("amqp") is not None
 
