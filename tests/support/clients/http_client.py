@@ -1,5 +1,6 @@
 """A client of another make, over the pure session: what it says, and what it understands."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
@@ -80,9 +81,13 @@ class Client:
 
     def __init__(self, broker: Broker, operations: FixedOperations | None = None) -> None:
         self.broker = broker
-        self._later: list[Coroutine[Any, Any, None]] = []
-        self._adapter = HttpAdapter(HttpSettings(), broker, operations or FixedOperations(), self._later.append)
+        self._later: list[asyncio.Task[None]] = []
+        self._adapter = HttpAdapter(HttpSettings(), broker, operations or FixedOperations(), self._spawn)
         self.routes = self._adapter.routes
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        # A task: what the broker's own clock starts after the last request ends with the loop.
+        self._later.append(asyncio.get_running_loop().create_task(work))
 
     async def ask(self, method: str, path: str, content: Any = None, *headers: str, host: str = "localhost") -> Reply:
         if content is not None and not headers:
