@@ -18,6 +18,7 @@ from benchmarks.amqp import flow
 from benchmarks.kafka.brokers import Running, mainstem
 from benchmarks.kafka.clients import create_topics, librdkafka, produce_request, send_all
 from benchmarks.kafka.produce import LINGER_MS
+from benchmarks.kafka.share_group import take_all
 
 RATIO_MAX = 1.05
 PARTITIONS = 16
@@ -41,6 +42,10 @@ def _fetch(broker: Running, count: int) -> int:
     return count
 
 
+def _share(broker: Running, count: int) -> int:
+    return take_all(broker, "share", "load", count // 2)
+
+
 def _single_records(broker: Running, count: int) -> int:
     count //= 20
     send_all(broker, [produce_request([("load", 0)], 1, 100, number) for number in range(count)], REQUESTS_IN_FLIGHT)
@@ -61,6 +66,7 @@ LOADS: dict[str, tuple[str, Load]] = {
     "kafka-produce-1024": ("kafka", _produce(1024)),
     "kafka-single-records": ("kafka", _single_records),
     "kafka-fetch": ("kafka", _fetch),
+    "kafka-share-group": ("kafka", _share),
     "amqp-flow-100": ("amqp", _amqp_flow(100)),
     "amqp-flow-1024": ("amqp", _amqp_flow(1024)),
 }
@@ -71,7 +77,7 @@ def _microseconds(python: str, name: str, count: int) -> float:
     with mainstem(None, merging=False, listener=listener, python=python) as broker:
         if listener == "kafka":
             create_topics(broker, {"load": PARTITIONS})
-        if load is _fetch:
+        if load in (_fetch, _share):
             _produce(100)(broker, count)
         else:
             load(broker, count // WARM_SHARE)
