@@ -95,7 +95,7 @@ crash: compile
 
 # A Spark query and its broker, killed at named points and at random moments.
 spark-crash: compile
-	$(BIN)/python -m pytest tests/spark/crash/without_the_fence.py
+	$(BIN)/python -m pytest tests/spark/crash/without_the_fence.py tests/spark/crash/driver_at_every_point.py
 	$(BIN)/python -m tests.spark.crash --cycles $(SPARK_CYCLES) $(ARGS)
 	$(BIN)/python -m pytest tests/spark/queue_mode/crash/at_every_point.py
 	$(BIN)/python -m tests.spark.queue_mode.crash --cycles $(QUEUE_CYCLES) $(ARGS)

@@ -1,4 +1,4 @@
-"""Twenty kills; `python -m tests.crash --cycles 1000` for more."""
+"""Ten kills; `python -m tests.crash --cycles 1000` for more."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.crash.victim import engine_at_work
 from tests.support.crashing.driver import CrashTest
 
-CYCLES = 20
+CYCLES = 10
 
 
 @pytest.mark.system

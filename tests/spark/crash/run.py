@@ -7,9 +7,15 @@ from pathlib import Path
 from mainstem.sdk.client import Client
 from tests.spark.crash.job import ROWS_PER_BATCH
 from tests.support.clients.committed import committed_values
+from tests.support.crashing.spark.killing import POINTS
 from tests.support.crashing.spark.run import PATIENCE_S, KilledQuery
 from tests.support.crashing.spark.session import TOPIC
 from tests.support.serving.served import Served
+
+
+def at_every_point(target: str) -> dict[str, str]:
+    """A kill for each point, each in a batch of its own."""
+    return {f"{point}/{batch}": target for batch, point in enumerate(POINTS, 1)}
 
 
 class SinkCrashRun(KilledQuery):
