@@ -1,4 +1,4 @@
-"""What operators set, durable when answered: namespaces, users and what they may do, policies, parameters.
+"""What operators set, durable when answered: namespaces, policies, parameters; users are in `users`.
 
 Changes are made one after the other and applied when they are durable, as those of the catalog are.
 """
@@ -6,11 +6,7 @@ Changes are made one after the other and applied when they are durable, as those
 from __future__ import annotations
 
 import asyncio
-import os
-import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
-from typing import Literal, TypeAlias
 
 from mainstem.coordination.administration.entries import (
     ApplyTo,
@@ -23,15 +19,8 @@ from mainstem.coordination.administration.entries import (
     TopicPermission,
     User,
 )
-from mainstem.coordination.administration.errors import InvalidEntry, UnknownEntry, UnknownNamespace, UnknownUser
-from mainstem.coordination.administration.passwords import (
-    HASHINGS,
-    SHA256,
-    hash_password,
-    hashing_of,
-    is_password,
-    is_password_hash,
-)
+from mainstem.coordination.administration.errors import InvalidEntry, UnknownEntry, UnknownNamespace
+from mainstem.coordination.administration.passwords import HASHINGS, SHA256, hashing_of, is_password_hash
 from mainstem.coordination.administration.patterns import check_pattern
 from mainstem.coordination.administration.policies import KIND_OF_QUEUE, PolicySet, check_policy
 from mainstem.coordination.administration.registry import SCOPE, Registry
@@ -43,8 +32,6 @@ __all__ = [
     "HASHINGS",
     "KIND_OF_QUEUE",
     "SHA256",
-    "Access",
-    "Action",
     "Administration",
     "ApplyTo",
     "InvalidEntry",
@@ -62,9 +49,7 @@ __all__ = [
     "is_password_hash",
 ]
 
-Action: TypeAlias = Literal["configure", "write", "read"]
 _DEFAULT = Namespace(DEFAULT_NAMESPACE, "Default virtual host")
-_SALT_BYTES = 4
 
 
 class Administration:
@@ -82,13 +67,23 @@ class Administration:
 
     async def put(self, entry: Entry) -> None:
         """Set it. Raises InvalidEntry."""
-        async with self._changes_lock:
-            await self._commit([self.registry.decide_put(entry)])
+        await self.put_all([entry])
+
+    async def put_all(self, entries: Iterable[Entry]) -> None:
+        """Set all of them, or none. Raises InvalidEntry."""
+        await self.replace((), entries)
 
     async def remove(self, entries: Iterable[Entry]) -> None:
         """They are not set any more."""
+        await self.replace(entries, ())
+
+    async def replace(self, gone: Iterable[Entry], entries: Iterable[Entry]) -> None:
+        """The first are not set any more, the others are, by one commit. Raises InvalidEntry."""
         async with self._changes_lock:
-            await self._commit(self.registry.decide_remove(entries))
+            added = [self.registry.decide_put(entry) for entry in entries]
+            replaced = {mutation.key for mutation in added}
+            removed = [each for each in self.registry.decide_remove(gone) if each.key not in replaced]
+            await self._commit([*removed, *added])
 
     async def _commit(self, state: list[Mutation]) -> None:
         (outcome,) = await self._engine.commit([Commit(state=state)])
@@ -137,69 +132,6 @@ class Namespaces:
         gone += [entry for entry in registry.all(Policy).values() if entry.namespace == name]
         gone += [entry for entry in registry.all(Parameter).values() if entry.namespace == name]
         await self._administration.remove(gone)
-
-
-class Access:
-    """Users and what they may do."""
-
-    def __init__(self, administration: Administration, random: Callable[[int], bytes] = os.urandom) -> None:
-        self._administration = administration
-        self._random = random
-        self.users: Mapping[Key, User] = administration.registry.all(User)
-        self.permissions: Mapping[Key, Permission] = administration.registry.all(Permission)
-        self.topic_permissions: Mapping[Key, TopicPermission] = administration.registry.all(TopicPermission)
-
-    def find(self, name: str) -> User | None:
-        """The user of this name, if one was made."""
-        return self.users.get((name,))
-
-    def get(self, name: str) -> User:
-        """The user of this name. Raises UnknownUser."""
-        found = self.find(name)
-        if found is None:
-            raise UnknownUser(f"no user {name!r}")
-        return found
-
-    def is_right(self, name: str, password: bytes) -> bool | None:
-        """Whether this is the user's password; None: no such user was made, so that others may know."""
-        user = self.find(name)
-        return None if user is None else is_password(password, user.password_hash, user.hashing)
-
-    def may_enter(self, name: str, namespace: str) -> bool:
-        """Whether the user may use a namespace at all. Who was not made here but configured may."""
-        return self.find(name) is None or (name, namespace) in self.permissions
-
-    def may(self, name: str, namespace: str, action: Action, resource: str) -> bool:
-        """Whether the user may do this with a queue or an exchange of this name. Who was not made here may."""
-        if self.find(name) is None:
-            return True
-        permission = self.permissions.get((name, namespace))
-        # RabbitMQ lets the exchange without a name be matched by its alias.
-        return permission is not None and _matches(getattr(permission, action), resource or "amq.default")
-
-    def may_use_key(self, name: str, namespace: str, exchange: str, action: Action, routing_key: str) -> bool:
-        """Whether the user may use this routing key of a topic exchange; where nothing was set, any."""
-        permission = self.topic_permissions.get((name, namespace, exchange))
-        return permission is None or _matches(permission.write if action == "write" else permission.read, routing_key)
-
-    def hash_password(self, password: str) -> str:
-        """A password to be stored."""
-        return hash_password(password.encode(), self._random(_SALT_BYTES))
-
-    async def put(self, entry: User | Permission | TopicPermission) -> None:
-        """Set it. Raises InvalidEntry."""
-        await self._administration.put(entry)
-
-    async def remove_user(self, name: str) -> None:
-        """With all that was permitted. Raises UnknownUser."""
-        gone: list[Entry] = [self.get(name)]
-        gone += [entry for entry in self.permissions.values() if entry.user == name]
-        gone += [entry for entry in self.topic_permissions.values() if entry.user == name]
-        await self._administration.remove(gone)
-
-    async def remove(self, entries: Iterable[Permission | TopicPermission]) -> None:
-        """These are not permitted any more."""
-        await self._administration.remove(entries)
 
 
 class Policies:
@@ -266,15 +198,3 @@ class Parameters:
     async def remove(self, parameter: Parameter) -> None:
         """It is not set any more."""
         await self._administration.remove([parameter])
-
-
-@lru_cache(maxsize=1024)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
-
-
-def _matches(pattern: str, name: str) -> bool:
-    """An empty expression fits nothing, as in RabbitMQ; others fit where they are found."""
-    if not pattern:
-        return False
-    return _compiled(pattern).search(name) is not None

@@ -45,7 +45,7 @@ import base64
 import os
 
 from mainstem.broker.acquisitions import Acquisitions
-from mainstem.broker.administration import Access, Administration, Namespaces, Parameters, Policies
+from mainstem.broker.administration import Administration, Namespaces, Parameters, Policies
 from mainstem.broker.alarms.alarms import Alarms
 from mainstem.broker.catalog.topics import Topics
 from mainstem.broker.catalog.topology import CatalogTopology
@@ -86,6 +86,8 @@ from mainstem.broker.subscriptions.topic_subscriptions import TopicSubscriptions
 from mainstem.broker.subscriptions.transacted import TransactedSettlements
 from mainstem.broker.transactions.producers import Producers
 from mainstem.broker.transactions.transactions import Transactions
+from mainstem.broker.users.access import Access
+from mainstem.broker.users.logins import Logins
 from mainstem.coordination.administration.policies import KIND_OF_QUEUE
 from mainstem.coordination.catalog import catalog as catalogs
 from mainstem.coordination.catalog.catalog import Catalog
@@ -132,7 +134,7 @@ class Broker:
         self.group_seeking = GroupSeeking(engine, clock, self.topics, self.groups, self.share_groups)
         self.administration = Administration(engine)
         self.namespaces = Namespaces(self.administration)
-        self.access = Access(self.administration)
+        self.access = Access(self.administration, self.namespaces, Logins(clock))
         self.parameters = Parameters(self.administration)
         self.policies = Policies(self.administration)
         self.routes = Routes(engine, self._alternate_by_policy)

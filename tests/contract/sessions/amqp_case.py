@@ -8,7 +8,7 @@ from mainstem.protocols.amqp.codec.field_table import Field, Table
 from mainstem.protocols.amqp.codec.framing import HEARTBEAT_FRAME, METHOD, encode_content, encode_frame
 from mainstem.protocols.amqp.codec.methods import Method, encode_method
 from mainstem.protocols.amqp.errors import ChannelError, fail
-from mainstem.protocols.amqp.session import AmqpSession, AmqpSettings, LoginRefused
+from mainstem.protocols.amqp.session import AmqpSession, AmqpSettings
 from mainstem.transport.session import Wake
 
 FRAME_MAX = 4_096
@@ -96,9 +96,8 @@ class StubConnection:
     def properties(self) -> Table:
         return {"product": Field("longstr", b"stub")}
 
-    def login(self, mechanism: str, response: bytes) -> None:
-        if response != b"\0guest\0guest":
-            raise LoginRefused("no")
+    def login(self, mechanism: str, response: bytes, done: Callable[[bool], None]) -> None:
+        done(response == b"\0guest\0guest")
 
     def update_secret(self, secret: bytes) -> None: ...
 

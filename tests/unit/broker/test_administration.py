@@ -27,26 +27,87 @@ async def test_all_is_there_after_a_restart(engine: MemoryEngine) -> None:
     assert again.access.is_right("ann", b"secret") is True
     assert again.access.is_right("ann", b"wrong") is False
     assert again.access.is_right("bob", b"secret") is None
-    assert again.access.may("ann", "shop", "configure", "own-queue")
-    assert not again.access.may("ann", "shop", "configure", "other")
-    assert again.access.may("ann", "shop", "write", "")
-    assert not again.access.may("ann", "shop", "read", "other")
-    assert not again.access.may("ann", "default", "read", "other")
-    assert not again.access.may_enter("ann", "default")
-    assert again.access.may("configured", "default", "read", "anything")
-    assert again.access.may_use_key("ann", "shop", "amq.topic", "write", "abc")
-    assert not again.access.may_use_key("ann", "shop", "amq.topic", "write", "xyz")
+    ann = again.access.admit("ann")
+    assert ann.may("shop", "configure", "own-queue")
+    assert not ann.may("shop", "configure", "other")
+    assert ann.may("shop", "write", "")
+    assert not ann.may("shop", "read", "other")
+    assert not ann.may("default", "read", "other")
+    assert not ann.may_enter("default")
+    assert again.access.admit("configured", is_superuser=True).may("default", "read", "anything")
+    assert ann.may_use_key("shop", "amq.topic", "write", "abc", "shop")
+    assert not ann.may_use_key("shop", "amq.topic", "write", "xyz", "shop")
     assert again.policies.of("shop").definition("sale", "classic_queues") == {"max-length": 5}
     assert again.parameters.find("shop", "shovel", "mine").value == {"src": [1, None, "x"]}
 
     await again.namespaces.remove("shop")
     assert again.policies.entries == {}
-    assert again.access.permissions == {}
+    assert again.access.stored_permissions() == []
     with pytest.raises(UnknownNamespace):
         again.namespaces.get("shop")
     await again.access.remove_user("ann")
     with pytest.raises(UnknownUser):
         again.access.get("ann")
+
+
+@with_broker
+async def test_who_is_not_known_may_nothing(broker: Broker) -> None:
+    stranger = broker.access.admit("nobody")
+    assert not stranger.may_enter("default")
+    assert not stranger.may("default", "read", "q")
+    assert not stranger.may_use_key("default", "amq.topic", "write", "k", "/")
+    with pytest.raises(UnknownUser):
+        await broker.access.put(Permission("nobody", "default", ".*", ".*", ".*"))
+
+
+@with_broker
+async def test_who_is_removed_or_loses_a_namespace_is_closed_and_may_nothing(broker: Broker) -> None:
+    closed: list[str] = []
+    for name in ("ann", "bob"):
+        await broker.access.put(User(name))
+        await broker.access.put(Permission(name, "default", ".*", ".*", ".*"))
+    ann, bob, root = (broker.access.admit(name, is_superuser=name == "root") for name in ("ann", "bob", "root"))
+    for caller in (ann, bob, root):
+        caller.namespace = "default"
+        caller.hold(closed.append)
+    permission = broker.access.permission_of("ann", "default")
+    assert permission is not None
+    await broker.access.remove([permission])
+    assert closed == ["user 'ann' has lost its permissions on the virtual host"]
+    await broker.access.remove_user("bob")
+    assert closed[1:] == ["user 'bob' is deleted"]
+    await broker.access.put(User("bob"))
+    await broker.access.put(Permission("bob", "default", ".*", ".*", ".*"))
+    assert not bob.may("default", "read", "q"), "another user of the same name"
+    assert broker.access.admit("bob").may("default", "read", "q")
+    assert root.may("default", "read", "q")
+    root.leave()
+    assert broker.access.callers == {}
+
+
+@with_broker
+async def test_topic_permissions_know_the_user_and_the_virtual_host(broker: Broker) -> None:
+    await broker.access.put(User("a.b"))
+    await broker.access.put(TopicPermission("a.b", "default", "amq.topic", "^{username}\\.{vhost}\\.", ".*"))
+    caller = broker.access.admit("a.b")
+    assert caller.may_use_key("default", "amq.topic", "write", "a.b.shop.x", "shop")
+    assert not caller.may_use_key("default", "amq.topic", "write", "axb.shop.x", "shop")
+    assert not caller.may_use_key("default", "amq.topic", "write", "a.b.other.x", "shop")
+
+
+@with_engine
+async def test_a_new_password_does_not_lock_guest_out_and_a_removed_guest_stays_away(engine: MemoryEngine) -> None:
+    broker = await Broker.open(engine, LoopClock())
+    await broker.namespaces.put(Namespace("shop"))
+    await broker.access.put(User("guest", broker.access.hash_password("new"), tags=("administrator",)))
+    assert broker.access.is_right("guest", b"new")
+    assert not broker.access.is_right("guest", b"guest")
+    assert broker.access.admit("guest").may("shop", "configure", "q")
+    await broker.access.remove_user("guest")
+    for each in (broker, await Broker.open(engine, LoopClock())):
+        assert each.access.find("guest") is None
+        assert each.access.is_right("guest", b"guest") is None
+        assert [user.name for user in each.access.all()] == []
 
 
 @with_broker

@@ -68,6 +68,10 @@ class User(Entry, frozen=True):
     hashing: str = "rabbit_password_hashing_sha256"
     tags: tuple[str, ...] = ()
     limits: Mapping[str, int] = {}
+    is_disabled: bool = False
+    """Nothing proves this user, until it is enabled again."""
+    is_removed: bool = False
+    """Kept of `guest` alone, which would be there again without a record."""
 
     def key(self) -> Key:
         """The name."""
@@ -161,8 +165,20 @@ class Parameter(Entry, frozen=True):
         check_value(self.value)
 
 
+class Secret(Entry, frozen=True):
+    """Random bytes that stay in the broker."""
+
+    kind: ClassVar[str] = "secret"
+    name: str
+    value: bytes
+
+    def key(self) -> Key:
+        """What it is for."""
+        return (self.name,)
+
+
 KINDS: dict[str, type[Entry]] = {
-    kind.kind: kind for kind in (Namespace, User, Permission, TopicPermission, Policy, Parameter)
+    kind.kind: kind for kind in (Namespace, User, Permission, TopicPermission, Policy, Parameter, Secret)
 }
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 NO_ROUTE = 312
+CONNECTION_FORCED = 320
 RESOURCE_ERROR = 506
 INTERNAL_ERROR = 541
 REPLY_TEXT_BYTES_MAX = 255

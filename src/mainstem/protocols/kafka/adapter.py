@@ -195,7 +195,9 @@ class KafkaAdapter:
         if settings.user is None:
             served |= NoAuthentication().apis()
         else:
-            served |= AuthenticationHandlers(settings.user, read_password(settings), broker.scram_users).apis()
+            served |= AuthenticationHandlers(
+                settings.user, read_password(settings), broker.access, broker.scram_users
+            ).apis()
         cluster.announce(served)
         self._requests = Requests(
             ProduceHandler(broker),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -62,7 +63,8 @@ class ManagementAdapter:
 
     def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> ManagementSession:
         """For a new connection."""
-        return ManagementSession(wake, self._settings, self._handle, self._date)
+        handle = functools.partial(self._handle, peer=endpoints.peer_host)
+        return ManagementSession(wake, self._settings, handle, self._date)
 
     def _listening(self) -> list[str]:
         return [str(listener.address) for listener in self._operations.listeners if listener.name == NAME]

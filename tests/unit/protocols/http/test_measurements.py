@@ -135,3 +135,14 @@ def test_delay_of_the_loop_is_kept_and_forgotten() -> None:
         clock.run(late_s=0)
     assert delay.max_s == pytest.approx(0.25)
     assert delay.recent_s == pytest.approx(0, abs=1e-6)
+
+
+@with_client
+async def test_wrong_passwords_are_counted(client: Client) -> None:
+    logins = client.broker.access.logins
+    for _ in range(12):
+        logins.prove("amqp", "bob", "10.0.0.1", lambda: False, lambda is_right: None)
+    found = await samples(client)
+    assert found["mainstem_login_failures_total", ("amqp",)] == 10
+    assert found["mainstem_login_delayed_total", ("amqp",)] == 2
+    assert found["mainstem_logins_waiting", ()] == 2

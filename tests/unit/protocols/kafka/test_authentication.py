@@ -5,11 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from mainstem.broker.administration import User
+from mainstem.broker.broker import Broker
+from mainstem.broker.clock import LoopClock
+from mainstem.broker.users import logins
 from mainstem.protocols.kafka.adapter import SettingsUnusable, check_listening
 from mainstem.protocols.kafka.codec.scram import HASHES, Credentials, MalformedScram, ScramExchange, WrongCredentials
+from mainstem.protocols.kafka.handlers.security.authentication import FAILED
 from mainstem.protocols.kafka.session.settings import KafkaSettings
+from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.kafka import ApiKey, ErrorCode
 from tests.support.clients.kafka_client import Connect, with_adapter
+from tests.support.worlds.brokers import with_engine
 from tests.unit.protocols.kafka.sasl import authenticate, client_final
 
 
@@ -60,7 +67,7 @@ def test_nothing_else_is_answered_before(password_file: str) -> None:
 @pytest.mark.parametrize("mechanism", HASHES)
 def test_scram(mechanism: str) -> None:
     def exchange() -> ScramExchange:
-        return ScramExchange({"me": Credentials.of("secret", mechanism, b"salt")}.get, "server")
+        return ScramExchange({"me": Credentials.of("secret", mechanism, b"salt")}.__getitem__, "server")
 
     first = "n=me,r=client"
     good = exchange()
@@ -72,16 +79,81 @@ def test_scram(mechanism: str) -> None:
     bad.answer(b"n,," + first.encode())
     with pytest.raises(WrongCredentials):
         bad.answer(client_final("guess", mechanism, first, server_first.decode()))
-    with pytest.raises(WrongCredentials):
-        exchange().answer(b"n,,n=you,r=x")
     for malformed in (b"", b"p=tls-unique,,n=me,r=x", b"n,,n=me", b"n,,r=x", b"\xff", b"n,b=1,n=me,r=x"):
         with pytest.raises(MalformedScram):
             exchange().answer(malformed)
 
 
+@pytest.mark.parametrize("mechanism", HASHES)
+def test_a_stranger_is_answered_as_a_user_is(password_file: str, mechanism: str) -> None:
+    @with_adapter(user="me", password_file=password_file)
+    async def run(connect: Connect) -> None:
+        async def first(name: str) -> tuple[int, dict[str, str]]:
+            code, said = await authenticate(connect(), mechanism, f"n,,n={name},r=x".encode())
+            return code, dict(part.split("=", 1) for part in said.decode().split(","))
+
+        shapes = set()
+        for name in ("me", *(f"user-{number}" for number in range(40))):
+            code, said = await first(name)
+            assert code == 0
+            again = (await first(name))[1]
+            assert (said["s"], said["i"]) == (again["s"], again["i"]), "always the same"
+            shapes.add((len(base64.b64decode(said["s"])), said["i"]))
+        assert shapes == {(26, "4096"), (16, "16384")}
+        for name in ("me", "you"):
+            client = connect()
+            _, said_bytes = await authenticate(client, mechanism, f"n,,n={name},r=x".encode())
+            final = client_final("guess", mechanism, f"n={name},r=x", said_bytes.decode())
+            answer = await client.ask(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=final)
+            assert (answer.error_code, answer.error_message) == (ErrorCode.SASL_AUTHENTICATION_FAILED, FAILED)
+            assert client.session.finished
+
+    run()
+
+
+def test_what_strangers_are_told_outlives_a_restart_once_there_are_users(password_file: str) -> None:
+    @with_engine
+    async def run(engine: MemoryEngine) -> None:
+        broker = await Broker.open(engine, LoopClock())
+        before = broker.access.strangers_secret
+        await broker.access.put(User("ann"))
+        assert broker.access.strangers_secret == before
+        assert (await Broker.open(engine, LoopClock())).access.strangers_secret == before
+
+    run()
+
+
+def test_who_guesses_waits(password_file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logins, "WAIT_S", 0.02)
+
+    @with_adapter(user="me", password_file=password_file)
+    async def run(connect: Connect) -> None:
+        for _ in range(logins.FREE_OF_PAIR):
+            assert (await authenticate(connect(), "PLAIN", b"\0me\0wrong"))[0] == ErrorCode.SASL_AUTHENTICATION_FAILED
+        waiting = connect()
+        await waiting.ask(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN")
+        waiting.send(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"\0me\0secret")
+        bare = connect()
+        await bare.ask(ApiKey.SASL_HANDSHAKE, 0, mechanism="PLAIN")
+        bare.send_bytes(frame(b"\0me\0secret"))
+        leaving = connect()
+        await leaving.ask(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN")
+        leaving.send(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"\0me\0secret")
+        assert not waiting.output
+        assert not bare.output
+        leaving.session.drain()
+        assert leaving.session.finished, "the end of the broker does not wait"
+        assert await bare.receive() == b""
+        waiting.pump()
+        assert waiting.output
+        await bare.create("t")
+
+    run()
+
+
 def test_the_vector_of_rfc_7677() -> None:
     credentials = Credentials.of("pencil", "SCRAM-SHA-256", base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="))
-    exchange = ScramExchange({"user": credentials}.get, "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
+    exchange = ScramExchange({"user": credentials}.__getitem__, "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
     server_first, _ = exchange.answer(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
     assert server_first == b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
     final, is_proven = exchange.answer(

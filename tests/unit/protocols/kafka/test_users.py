@@ -119,3 +119,25 @@ def test_they_are_admitted_by_what_was_stored(tmp_path: Path) -> None:
         assert await log_in(Client(adapter), "a", "first") == failed
 
     run()
+
+
+def test_a_user_who_is_deleted_is_thrown_out(tmp_path: Path) -> None:
+    password = tmp_path / "password"
+    password.write_text("secret")
+
+    @with_adapter(user="root", password_file=str(password))
+    async def run(connect: Connect) -> None:
+        root = connect()
+        await authenticate(root, "PLAIN", b"\0root\0secret")
+        await alter(root, upsertion("a"), upsertion("b"))
+        clients = {}
+        for name in ("a", "b"):
+            client = clients[name] = connect()
+            _, said = await authenticate(client, "SCRAM-SHA-256", f"n,,n={name},r=x".encode())
+            final = client_final("pw", "SCRAM-SHA-256", f"n={name},r=x", said.decode())
+            assert (await client.ask(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=final)).error_code == 0
+        await alter(root, deletions=[{"name": "a", "mechanism": SHA_256}])
+        assert clients["a"].session.finished
+        await clients["b"].create("t")
+
+    run()

@@ -9,12 +9,16 @@ import pytest
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
+from mainstem.broker.users import logins
+from mainstem.model.endpoints import Endpoints
 from mainstem.protocols.amqp.adapter import AmqpAdapter
 from mainstem.protocols.amqp.session import AmqpSettings
 from mainstem.storage.local.runtime import local_runtime
 from mainstem.storage.memory.engine import MemoryEngine
 from tests.support.clients.amqp_client import Client, Operations
+from tests.support.clients.http_client import request_bytes
 from tests.support.clients.management_client import Admin, FixedOperations, with_admin
+from tests.support.clients.session_driver import Driver
 from tests.support.worlds.brokers import with_engine
 
 
@@ -26,7 +30,7 @@ async def test_who_is_let_in(admin: Admin) -> None:
         assert reply.headers["www-authenticate"].startswith("Basic")
     outside = Admin(admin.broker, FixedOperations("10.0.0.5"))
     assert (await outside.ask("GET", "/overview", host="10.0.0.5")).status == 401, "guest is for this machine"
-    await admin.put("/users/guest", {"password": "guest", "tags": "administrator"})
+    await admin.put("/users/guest", {"password": "guest", "tags": "administrator"}, 204)
     assert (await admin.ask("GET", "/overview")).status == 200
     assert (await outside.ask("GET", "/overview", host="10.0.0.5")).status == 401, "one who was made, too"
     assert (await admin.ask("GET", "/overview", host="evil.example")).status == 421
@@ -97,21 +101,31 @@ async def test_definitions_are_taken_over_whoever_may_do_what(admin: Admin) -> N
 
 @with_admin
 async def test_guest_may_do_everything(admin: Admin) -> None:
-    """Scripts permit it what it may do already."""
+    """Scripts permit it what it may do already; a new password takes none of it away."""
     everything = {"configure": ".*", "write": ".*", "read": ".*"}
     await admin.put("/vhosts/shop", {})
     await admin.put("/permissions/shop/guest", everything, 204)
-    await admin.put("/permissions/shop/guest", everything | {"read": "^a"}, 400)
     await admin.put("/permissions/none/guest", everything, 400)
-    await admin.delete("/permissions/shop/guest", 400)
     row = {"user": "guest", "vhost": "shop", **everything}
     assert await admin.get("/permissions/shop/guest") == row
     assert await admin.get("/vhosts/shop/permissions") == [row]
     assert await admin.get("/users/guest/permissions") == [row | {"vhost": "/"}, row]
-    await admin.put("/users/guest", {"password": "guest", "tags": "administrator"})
-    assert await admin.get("/permissions") == []
-    await admin.put("/permissions/shop/guest", everything | {"read": "^a"})
+    await admin.put("/users/guest", {"password": "guest", "tags": "administrator"}, 204)
+    assert await admin.get("/users/guest/permissions") == [row | {"vhost": "/"}, row]
+    await admin.put("/permissions/shop/guest", everything | {"read": "^a"}, 204)
     assert (await admin.get("/permissions/shop/guest"))["read"] == "^a"
+    await admin.delete("/permissions/shop/guest")
+    assert await admin.get("/permissions") == [row | {"vhost": "/"}]
+
+
+@with_admin
+async def test_the_permission_on_one_topic_exchange_is_removed_alone(admin: Admin) -> None:
+    await admin.put("/users/ann", {"password": "secret", "tags": ""})
+    for exchange in ("amq.topic", "other"):
+        await admin.put("/topic-permissions/%2F/ann", {"exchange": exchange, "write": "^a", "read": ".*"})
+    await admin.delete("/topic-permissions/%2F/ann/amq.topic")
+    await admin.delete("/topic-permissions/%2F/ann/amq.topic", 404)
+    assert [row["exchange"] for row in await admin.get("/topic-permissions/%2F/ann")] == ["other"]
 
 
 @with_admin
@@ -393,3 +407,47 @@ def test_definitions_that_cannot_be(wrong: dict[str, Any]) -> None:
         assert reply.json()["reason"]
 
     run()
+
+
+def test_who_guesses_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logins, "WAIT_S", 0.01)
+
+    @with_admin
+    async def run(admin: Admin) -> None:
+        await admin.put("/users/ann", {"password": "secret", "tags": "management"})
+
+        def guess(password: str, host: str) -> Driver:
+            driver = Driver(lambda wake: admin.adapter.open_session(wake, Endpoints(host)))
+            token = base64.b64encode(f"ann:{password}".encode()).decode()
+            driver.feed(request_bytes("/api/whoami", f"Authorization: Basic {token}", host="localhost"))
+            driver.pump()
+            return driver
+
+        guessers = [guess(f"wrong{number}", "10.0.0.1") for number in range(300)]
+        assert admin.broker.access.logins.failures["management"] == logins.FREE_OF_PAIR
+        waiting = [guesser for guesser in guessers if not guesser.output]
+        assert 0 < len(waiting) == admin.broker.access.logins.waiting
+        assert bytes(guess("secret", "10.0.0.2").output).startswith(b"HTTP/1.1 200")
+        assert not guess("secret", "10.0.0.1").output, "a right guess waits, too"
+        await asyncio.sleep(0.05)
+        waiting[0].pump()
+        assert bytes(waiting[0].output).startswith(b"HTTP/1.1 401")
+
+    run()
+
+
+@with_admin
+async def test_limits_of_users(admin: Admin) -> None:
+    await admin.put("/users/ann", {"password": "secret", "tags": ""})
+    assert await admin.get("/user-limits/ann") == []
+    await admin.put("/user-limits/ann/max-connections", {"value": 5}, 204)
+    await admin.put("/user-limits/ann/max-channels", {"value": 7}, 204)
+    await admin.put("/user-limits/ann/max-lemons", {"value": 7}, 400)
+    await admin.put("/user-limits/bob/max-channels", {"value": 7}, 404)
+    row = {"user": "ann", "value": {"max-connections": 5, "max-channels": 7}}
+    assert await admin.get("/user-limits") == [row]
+    await admin.put("/users/ann", {"password": "other", "tags": ""}, 204)
+    assert await admin.get("/user-limits/ann") == [row], "a new password changes no limit"
+    assert (await admin.get("/users/ann"))["limits"] == row["value"]
+    await admin.delete("/user-limits/ann/max-connections")
+    assert await admin.get("/user-limits/ann") == [{"user": "ann", "value": {"max-channels": 7}}]

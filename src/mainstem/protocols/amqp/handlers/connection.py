@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from mainstem.broker.queues import Queue
 from mainstem.broker.routes import Router
+from mainstem.broker.users.callers import Caller
 from mainstem.model.endpoints import Endpoints
 from mainstem.model.errors import MainstemError, Overloaded, StorageFull
 from mainstem.protocols.amqp.codec.field_table import Table
-from mainstem.protocols.amqp.errors import INTERNAL_ERROR, RESOURCE_ERROR, ConnectionError_, not_allowed
+from mainstem.protocols.amqp.errors import (
+    CONNECTION_FORCED,
+    INTERNAL_ERROR,
+    RESOURCE_ERROR,
+    ConnectionError_,
+    not_allowed,
+)
 from mainstem.protocols.amqp.handlers.channel import Channel
 from mainstem.protocols.amqp.handlers.limits import check_channels, check_connections
 from mainstem.protocols.amqp.handlers.publish.plans import Planner
@@ -41,6 +48,8 @@ class AmqpConnection:
         self.queues = node.broker.queues
         self.outbox = node.broker.queues.outbox
         self.settling = node.broker.queues.settling
+        self.caller: Caller
+        """Who it is, from the login on."""
         self.user = ""
         self.mechanism = ""
         """By which it said who it is."""
@@ -79,10 +88,21 @@ class AmqpConnection:
         """What the server says of itself."""
         return self.node.server_properties()
 
-    def login(self, mechanism: str, response: bytes) -> None:
-        """Who it is. Raises LoginRefused."""
-        self.user = self.node.authenticate(mechanism, response, self.endpoints.peer_host)
-        self.mechanism = mechanism
+    def login(self, mechanism: str, response: bytes, done: Callable[[bool], None]) -> None:
+        """Who it is. Raises AmqpError."""
+
+        def proven(caller: Caller | None) -> None:
+            if caller is not None and not self.is_lost:
+                self.caller = caller
+                self.user = caller.name
+                self.mechanism = mechanism
+                caller.hold(self._force_closed)
+            done(caller is not None)
+
+        self.node.authenticate(mechanism, response, self.endpoints.peer_host, proven)
+
+    def _force_closed(self, reason: str) -> None:
+        self.session.fail(ConnectionError_(CONNECTION_FORCED, reason))
 
     def update_secret(self, secret: bytes) -> None:
         """Passwords do not run out here: who is in stays in."""
@@ -93,10 +113,10 @@ class AmqpConnection:
         if not self.node.has_namespace(namespace):
             not_allowed(f"vhost {name} not found")
         check_connections(self, name, namespace)
-        if not self.node.broker.access.may_enter(self.user, namespace):
+        if not self.caller.may_enter(namespace):
             not_allowed(f"access to vhost '{name}' refused for user '{self.user}'")
         self.host = name
-        self.namespace = namespace
+        self.namespace = self.caller.namespace = namespace
         self.router = self.node.broker.routes.of(namespace)
         self.node.connections[self] = None
 
@@ -138,6 +158,8 @@ class AmqpConnection:
         self.is_lost = True
         self._rest = None
         self.node.connections.pop(self, None)
+        if self.user:
+            self.caller.leave()
         self._end_channels()
         if self.owned:
             self.node.spawn(self.delete_owned())

@@ -22,7 +22,7 @@ from mainstem.protocols.amqp.codec.properties import (
     decode_properties,
     encode_properties,
 )
-from mainstem.protocols.amqp.errors import AmqpError, ConnectionError_
+from mainstem.protocols.amqp.errors import CONNECTION_FORCED, AmqpError, ConnectionError_
 from mainstem.protocols.amqp.handlers.publish.plans import expiration_ms
 from mainstem.protocols.amqp.mapping.arguments import check_equivalent, declared_arguments, queue_properties
 from mainstem.protocols.amqp.mapping.envelope import MARKS, Envelopes, further_keys, seal
@@ -36,7 +36,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _KINDS = {name: kind for _, name, kind in LAYOUT}
-CONNECTION_FORCED = 320
 ORIGIN = "amqp"
 
 

@@ -36,7 +36,7 @@ def check_channels(connection: AmqpConnection) -> None:
     if sum(len(other.session.channels) for other in mine) >= limit:
         not_allowed(
             f"number of channels opened for user '{connection.user}' has reached "
-            f"the maximum allowed user limit of {limit}"
+            f"the maximum allowed user limit of ({limit})"
         )
 
 

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import hmac
+import logging
 import os
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.users.access import GUEST
+from mainstem.broker.users.callers import Caller
 from mainstem.protocols.amqp.codec.field_table import Field, Table, decode_table, text
 from mainstem.protocols.amqp.errors import AmqpError, fail
 from mainstem.protocols.amqp.handlers.dialect import introduce
-from mainstem.protocols.amqp.session import AmqpSettings, LoginRefused
+from mainstem.protocols.amqp.session import AmqpSettings
 
 if TYPE_CHECKING:
     from mainstem.protocols.amqp.handlers.channel import Channel
 
+log = logging.getLogger(__name__)
+
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
 """Runs a coroutine to its end, on the broker's thread."""
 
-GUEST = "guest"
 CAPABILITIES = (
     "publisher_confirms",
     "exchange_exchange_bindings",
@@ -87,35 +91,30 @@ class Node:
             "version": text(COMPATIBLE_VERSION),
         }
 
-    def authenticate(self, mechanism: str, response: bytes, peer: str) -> str:
-        """The user. Raises LoginRefused, and AmqpError for what cannot be understood."""
+    def authenticate(self, mechanism: str, response: bytes, peer: str, done: Callable[[Caller | None], None]) -> None:
+        """Who it is, now or later; None: nobody we let in. Raises AmqpError for what cannot be understood."""
         if mechanism == "PLAIN":
             user, password = _plain(response)
         elif mechanism == "AMQPLAIN":
             user, password = _amqplain(response)
         else:
             fail(503, f"unknown authentication mechanism '{mechanism}'")
-        self._check_password(user, password)
-        if user == GUEST and not self._admits_guest(peer):
-            raise LoginRefused(f"user '{user}' can only connect via localhost")
-        return user
+        access = self.broker.access
+        is_superuser = user == self.settings.user and self._password is not None
 
-    def _check_password(self, user: str, password: bytes) -> None:
-        is_right = self.broker.access.is_right(user, password)
-        if is_right is None:
-            is_right = self._is_configured(user, password)
-        if not is_right:
-            raise LoginRefused(f"user '{user}' - invalid credentials")
+        def check() -> bool:
+            if is_superuser:
+                return hmac.compare_digest(password, (self._password or "").encode())
+            is_right = bool(access.is_right(user, password))
+            if is_right and user == GUEST and not self._admits_guest(peer):
+                log.warning("user '%s' can only connect via localhost", user)
+                return False
+            return is_right
 
-    def _is_configured(self, user: str, password: bytes) -> bool:
-        known = self._known_password(user)
-        # Compared in any case, so that the time tells nothing.
-        return hmac.compare_digest(password, (known or "").encode()) and known is not None
+        def proven(is_right: bool) -> None:
+            done(access.admit(user, peer, is_superuser=is_superuser) if is_right else None)
 
-    def _known_password(self, user: str) -> str | None:
-        if user == self.settings.user:
-            return self._password
-        return GUEST if user == GUEST else None
+        access.logins.prove("amqp", user, peer, check, proven)
 
 
 def _plain(response: bytes) -> tuple[str, bytes]:

@@ -52,10 +52,18 @@ def log_in(session: AmqpSession, method: Method) -> None:
             name for name, field in capabilities.value.items() if field == Field("bool", True)
         )
     mechanism = method["mechanism"]
-    try:
-        session.connection.login(mechanism, method["response"])
-    except LoginRefused as refusal:
-        log.warning("%s login refused: %s", mechanism, refusal)
+    session.hold()
+
+    def answer(is_proven: bool) -> None:
+        if not session.finished:
+            _answer_login(session, mechanism, is_proven)
+        session.release()
+
+    session.connection.login(mechanism, method["response"], answer)
+
+
+def _answer_login(session: AmqpSession, mechanism: str, is_proven: bool) -> None:
+    if not is_proven:
         if "authentication_failure_close" in session.capabilities:
             told = ConnectionError_(
                 403,

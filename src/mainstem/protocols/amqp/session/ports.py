@@ -11,7 +11,7 @@ from mainstem.protocols.amqp.codec.methods import Method
 
 
 class LoginRefused(Exception):
-    """The peer is not who it says, or may not come from there. The reason is for our log, not for the peer."""
+    """The peer may not go on with this secret. The reason is for our log, not for the peer."""
 
 
 class SessionChannel(ChannelPort, Protocol):
@@ -33,8 +33,8 @@ class ConnectionPort(Protocol):
     def properties(self) -> Table:
         """What the server says of itself."""
 
-    def login(self, mechanism: str, response: bytes) -> None:
-        """Who it is. Raises LoginRefused, AmqpError."""
+    def login(self, mechanism: str, response: bytes, done: Callable[[bool], None]) -> None:
+        """Who it is; `done` is told, now or later, whether that is proven. Raises AmqpError."""
 
     def update_secret(self, secret: bytes) -> None:
         """The password again. Raises LoginRefused."""

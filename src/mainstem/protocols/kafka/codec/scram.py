@@ -12,6 +12,8 @@ from typing import NamedTuple, TypeAlias
 from mainstem.wire.errors import MalformedBytes
 
 ITERATIONS = 4_096
+INVENTED_ITERATIONS = (ITERATIONS, 16_384)
+LETTERS = b"0123456789abcdefghijklmnopqrstuvwxyz"
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 
@@ -20,7 +22,7 @@ class MalformedScram(MalformedBytes):
 
 
 class WrongCredentials(Exception):
-    """The user is not known, or the proof is not his."""
+    """The proof is not the user's."""
 
 
 class Credentials(NamedTuple):
@@ -47,8 +49,21 @@ class Credentials(NamedTuple):
         return cls(hash_name, salt, iterations, stored_key, hmac.digest(salted, b"Server Key", hash_name))
 
 
-FindCredentials: TypeAlias = "Callable[[str], Credentials | None]"
-"""Those of a user."""
+def invented(secret: bytes, mechanism: str, user: str) -> Credentials:
+    """What is told to who is not here: always the same, and like that of a user, so that names cannot be found out."""
+    hash_name = HASHES[mechanism]
+    seed = hmac.digest(secret, f"{mechanism} {user}".encode(), "sha512")
+    iterations = INVENTED_ITERATIONS[seed[0] % len(INVENTED_ITERATIONS)]
+    salt = seed[1:17]
+    if iterations == ITERATIONS:
+        # Kafka's own tool salts with letters and digits.
+        salt = bytes(LETTERS[byte % len(LETTERS)] for byte in seed[1:27])
+    key = hmac.digest(secret, seed, hash_name)
+    return Credentials(hash_name, salt, iterations, key, key)
+
+
+FindCredentials: TypeAlias = "Callable[[str], Credentials]"
+"""Those of a user; invented ones of a stranger."""
 
 
 class ScramExchange:
@@ -60,6 +75,11 @@ class ScramExchange:
         self._first: tuple[str, str, str] | None = None
         self.user = ""
         """Who the client says it is."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the first message was answered, and the next one is the proof."""
+        return self._first is not None
 
     def answer(self, message: bytes) -> tuple[bytes, bool]:
         """The next answer, and whether the client has proven itself. Raises MalformedScram, WrongCredentials."""
@@ -80,10 +100,7 @@ class ScramExchange:
         if "n" not in attributes or "r" not in attributes or "m" in attributes:
             raise MalformedScram("user and nonce are needed, extensions are not known")
         self.user = attributes["n"].replace("=2C", ",").replace("=3D", "=")
-        known = self._find(self.user)
-        if known is None:
-            raise WrongCredentials
-        self._credentials = known
+        self._credentials = self._find(self.user)
         nonce = attributes["r"] + self._nonce
         salt = base64.b64encode(self._credentials.salt).decode()
         answer = f"r={nonce},s={salt},i={self._credentials.iterations}"

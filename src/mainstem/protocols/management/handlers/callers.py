@@ -4,33 +4,43 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hmac
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import msgspec
 
-from mainstem.broker.administration import Action, Permission
+from mainstem.broker.administration import Permission
 from mainstem.broker.broker import Broker
+from mainstem.broker.users import callers as broker_callers
+from mainstem.broker.users.access import GUEST
+from mainstem.broker.users.callers import ADMINISTRATOR, Action
 from mainstem.protocols.management.errors import Forbidden, NotAuthorised
 from mainstem.protocols.management.mapping.words import namespace_of
 from mainstem.wire.http.messages import Request
 
 T = TypeVar("T")
 
-GUEST = "guest"
-ADMINISTRATOR, MONITORING, POLICYMAKER, MANAGEMENT = "administrator", "monitoring", "policymaker", "management"
+MONITORING, POLICYMAKER, MANAGEMENT = "monitoring", "policymaker", "management"
 KNOWN_TAGS = frozenset({ADMINISTRATOR, MONITORING, POLICYMAKER, MANAGEMENT})
 
 
 class Caller(msgspec.Struct, frozen=True):
     """Somebody who was let in."""
 
-    name: str
-    tags: tuple[str, ...]
+    who: broker_callers.Caller
     broker: Broker
     is_restoring: bool = False
     """Whether they import definitions, for which permissions do not count."""
+
+    @property
+    def name(self) -> str:
+        """By which they are known."""
+        return self.who.name
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """As they are now."""
+        return self.who.tags
 
     def need(self, *tags: str) -> None:
         """Whether one of these, or the administrator's, is among the tags. Raises Forbidden."""
@@ -43,7 +53,7 @@ class Caller(msgspec.Struct, frozen=True):
 
     def may_see(self, namespace: str) -> bool:
         """Whether they see what is in a namespace."""
-        return self.sees_all() or self.broker.access.may_enter(self.name, namespace)
+        return self.sees_all() or self.who.may_enter(namespace)
 
     def enter(self, host: str) -> str:
         """The namespace of a virtual host that they may see. Raises UnknownNamespace, Forbidden."""
@@ -54,12 +64,12 @@ class Caller(msgspec.Struct, frozen=True):
 
     def check(self, namespace: str, action: Action, resource: str, kind: str = "queue") -> None:
         """Whether they may do this. Raises Forbidden."""
-        if not self.is_restoring and not self.broker.access.may(self.name, namespace, action, resource):
+        if not self.is_restoring and not self.who.may(namespace, action, resource):
             raise Forbidden(f"access to {kind} '{resource}' refused for user '{self.name}'")
 
     async def own(self, namespace: str) -> None:
-        """They made a namespace: so they may do everything in it. `guest` may anyway, if nobody made that user."""
-        if self.broker.access.find(self.name) is not None:
+        """They made a namespace: so they may do everything in it. `guest` of the first start may anyway."""
+        if not self.who.is_superuser and not self.who.may_enter(namespace):
             await self.broker.access.put(Permission(self.name, namespace, ".*", ".*", ".*"))
 
     def visible(self, items: Iterable[T], namespace_of_item: Callable[[T], str]) -> list[T]:
@@ -75,25 +85,26 @@ class Callers:
         self._has_guest = has_guest
         self._is_here_alone = is_here_alone
 
-    def caller(self, request: Request) -> Caller:
-        """Who asks. Raises NotAuthorised."""
-        name, password = _credentials(request)
-        is_right = self._broker.access.is_right(name, password)
-        tags: tuple[str, ...] = (ADMINISTRATOR,)
-        if is_right is None:
-            is_right = name == GUEST and hmac.compare_digest(password, GUEST.encode()) and self._has_guest
-        else:
-            tags = self._broker.access.get(name).tags
-        if not is_right:
-            raise NotAuthorised("Login failed")
-        if name == GUEST and not self._is_here_alone():
-            raise NotAuthorised("User can only log in via localhost")
-        if not KNOWN_TAGS & set(tags):
-            raise NotAuthorised("Not management user")
-        return Caller(name, tags, self._broker)
+    def admit(self, name: str, password: bytes, peer: str, done: Callable[[Caller | NotAuthorised], None]) -> None:
+        """Who asks, now or later: `done` is told."""
+        access = self._broker.access
+
+        def proven(is_right: bool) -> None:
+            done(self._admitted(name, peer) if is_right else NotAuthorised("Login failed"))
+
+        access.logins.prove("management", name, peer, lambda: bool(access.is_right(name, password)), proven)
+
+    def _admitted(self, name: str, peer: str) -> Caller | NotAuthorised:
+        if name == GUEST and not (self._has_guest and self._is_here_alone()):
+            return NotAuthorised("User can only log in via localhost")
+        who = self._broker.access.admit(name, peer)
+        if not KNOWN_TAGS & set(who.tags):
+            return NotAuthorised("Not management user")
+        return Caller(who, self._broker)
 
 
-def _credentials(request: Request) -> tuple[str, bytes]:
+def credentials_of(request: Request) -> tuple[str, bytes]:
+    """Name and password. Raises NotAuthorised."""
     scheme, _, encoded = (request.header(b"authorization") or "").partition(" ")
     if scheme.lower() != "basic":
         raise NotAuthorised("Login failed")

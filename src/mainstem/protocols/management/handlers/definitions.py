@@ -76,12 +76,12 @@ class DefinitionPaths:
             "product_version": COMPATIBLE_VERSION,
             "rabbitmq_definition_format": "cluster",
             "original_cluster_name": broker.cluster_name,
-            "users": [user_row(user) for user in broker.access.users.values()],
+            "users": [user_row(user) for user in broker.access.stored()],
             "vhosts": [
                 {**_without(namespace_row(namespace), "cluster_state", "tracing"), "limits": dict(namespace.limits)}
                 for namespace in broker.namespaces.all()
             ],
-            "permissions": [permission_row(each) for each in broker.access.permissions.values()],
+            "permissions": [permission_row(each) for each in broker.access.stored_permissions()],
             "topic_permissions": [topic_permission_row(each) for each in broker.access.topic_permissions.values()],
             "global_parameters": global_rows(broker),
             **self._contents(names),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
 from collections.abc import Callable, Coroutine, Sequence
@@ -17,10 +18,11 @@ from mainstem.protocols.management.errors import (
     ManagementError,
     MethodNotAllowed,
     Missing,
+    NotAuthorised,
     NotFound,
     Unavailable,
 )
-from mainstem.protocols.management.handlers.callers import Caller, Callers
+from mainstem.protocols.management.handlers.callers import Caller, Callers, credentials_of
 from mainstem.wire.http.errors import HttpError
 from mainstem.wire.http.messages import Request, Response
 from mainstem.wire.http.origins import check_origin
@@ -120,26 +122,32 @@ class Paths:
             assert path.method not in step.methods, f"{path.method} {path.path} is answered twice"
             step.methods[path.method] = path.handler
 
-    def handle(self, request: Request, respond: Callable[[Response], None]) -> None:
-        """Answer the request, in any case."""
+    def handle(self, request: Request, respond: Callable[[Response], None], peer: str = "") -> None:
+        """Answer the request of a peer at this address, in any case."""
         try:
             self._check(request)
             check_origin(request)
-            answer = self._answer(request)
+            if not request.path.startswith(PREFIX):
+                raise NotFound
+            name, password = credentials_of(request)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client is answered
+            respond(_refuse(request, error))
+            return
+        self._callers.admit(name, password, peer, functools.partial(self._admitted, request, respond))
+
+    def _admitted(self, request: Request, respond: Callable[[Response], None], caller: Caller | NotAuthorised) -> None:
+        try:
+            if isinstance(caller, NotAuthorised):
+                raise caller
+            handler, steps = self._find(request)
+            answer = handler(Call(caller, steps, _query(request), decode_body(request)))
             if inspect.iscoroutine(answer):
                 self._spawn(self._answer_later(request, answer, respond))
                 return
             response = _encode(answer)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client is answered
+        except Exception as error:  # noqa: BLE001
             response = _refuse(request, error)
         respond(response)
-
-    def _answer(self, request: Request) -> Any:
-        if not request.path.startswith(PREFIX):
-            raise NotFound
-        caller = self._callers.caller(request)
-        handler, steps = self._find(request)
-        return handler(Call(caller, steps, _query(request), decode_body(request)))
 
     async def _answer_later(
         self, request: Request, answer: Coroutine[Any, Any, Any], respond: Callable[[Response], None]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from mainstem.broker.administration import Permission, User
 from mainstem.broker.broker import Broker
 from mainstem.protocols.management.errors import BadRequest, NotFound
-from mainstem.protocols.management.handlers.callers import ADMINISTRATOR, GUEST
 from mainstem.protocols.management.handlers.paths import Call, Path, created
 from mainstem.protocols.management.mapping import fields
 from mainstem.protocols.management.mapping.administration import (
@@ -26,7 +23,6 @@ from mainstem.protocols.management.mapping.words import namespace_of
 from mainstem.wire.http.messages import Response
 
 NOBODY_THERE = "vhost_or_user_not_found"
-GUEST_MAY_ALL = "guest may do everything in all virtual hosts, unless a user of that name is made"
 
 
 class UserPaths:
@@ -56,6 +52,7 @@ class UserPaths:
             Path("GET", "/topic-permissions/{}/{}", self.topic_permission),
             Path("PUT", "/topic-permissions/{}/{}", self.put_topic_permission),
             Path("DELETE", "/topic-permissions/{}/{}", self.delete_topic_permissions),
+            Path("DELETE", "/topic-permissions/{}/{}/{}", self.delete_topic_permission),
             Path("GET", "/vhosts/{}/topic-permissions", self.topic_permissions_of_host),
             Path("GET", "/user-limits", self.limits),
             Path("GET", "/user-limits/{}", self.limits_of),
@@ -65,27 +62,21 @@ class UserPaths:
 
     # Users
 
-    def _users(self) -> list[User]:
-        """Those that were made; and `guest`, who is there from the start."""
-        made = list(self._access.users.values())
-        guest = User(GUEST, tags=(ADMINISTRATOR,))
-        return made if self._access.find(GUEST) else [guest, *made]
-
     def list(self, call: Call) -> Any:
         """All."""
         call.caller.need()
-        return listing([user_row(user) for user in self._users()], call.query)
+        return listing([user_row(user) for user in self._access.all()], call.query)
 
     def without_permissions(self, call: Call) -> Any:
         """Those who may do nothing yet."""
         call.caller.need()
-        known = {permission.user for permission in self._access.permissions.values()}
-        return [user_row(user) for user in self._access.users.values() if user.name not in known]
+        known = {permission.user for permission in self._access.permissions()}
+        return [user_row(user) for user in self._access.all() if user.name not in known]
 
     def get(self, call: Call) -> Any:
         """One of them."""
         call.caller.need()
-        for user in self._users():
+        for user in self._access.all():
             if user.name == call.steps[0]:
                 return user_row(user)
         raise NotFound
@@ -114,33 +105,30 @@ class UserPaths:
 
     # Permissions
 
-    def _permissions(self) -> Sequence[Permission]:
-        """Those that were given; and those of `guest`, who may do everything everywhere until a user of that name is made."""
-        made = list(self._access.permissions.values())
-        if self._access.find(GUEST):
-            return made
-        return [*(Permission(GUEST, each.name, ".*", ".*", ".*") for each in self._broker.namespaces.all()), *made]
-
     def permissions(self, call: Call) -> Any:
         """All."""
         call.caller.need()
-        return [permission_row(permission) for permission in self._permissions()]
+        return [permission_row(permission) for permission in self._access.permissions()]
 
     def permissions_of_user(self, call: Call) -> Any:
         """Of one user."""
         call.caller.need()
-        return [permission_row(permission) for permission in self._permissions() if permission.user == call.steps[0]]
+        return [
+            permission_row(permission) for permission in self._access.permissions() if permission.user == call.steps[0]
+        ]
 
     def permissions_of_host(self, call: Call) -> Any:
         """Of one virtual host."""
         namespace = call.caller.enter(call.steps[0])
-        return [permission_row(permission) for permission in self._permissions() if permission.namespace == namespace]
+        return [
+            permission_row(permission) for permission in self._access.permissions() if permission.namespace == namespace
+        ]
 
     def permission(self, call: Call) -> Any:
         """Of one user in one virtual host."""
         call.caller.need()
         wanted = (call.steps[1], namespace_of(call.steps[0]))
-        for permission in self._permissions():
+        for permission in self._access.permissions():
             if permission.key() == wanted:
                 return permission_row(permission)
         raise NotFound
@@ -148,24 +136,15 @@ class UserPaths:
     async def put_permission(self, call: Call) -> Response:
         """Permit."""
         call.caller.need()
-        if self._is_about_guest(call):
-            namespace = namespace_of(call.steps[0])
-            if self._broker.namespaces.find(namespace) is None:
-                raise BadRequest(NOBODY_THERE)
-            if permission_from(GUEST, namespace, call.fields()) not in self._permissions():
-                raise BadRequest(GUEST_MAY_ALL)
-            return created(False)
         namespace, user = self._pair(call)
-        is_new = (user, namespace) not in self._access.permissions
+        is_new = self._access.permission_of(user, namespace) is None
         await self._access.put(permission_from(user, namespace, call.fields()))
         return created(is_new)
 
     async def delete_permission(self, call: Call) -> None:
         """Permit nothing any more."""
         call.caller.need()
-        if self._is_about_guest(call):
-            raise BadRequest(GUEST_MAY_ALL)
-        found = self._access.permissions.get((call.steps[1], namespace_of(call.steps[0])))
+        found = self._access.permission_of(call.steps[1], self._broker.namespaces.get(namespace_of(call.steps[0])).name)
         if found is None:
             raise NotFound
         await self._access.remove([found])
@@ -216,8 +195,14 @@ class UserPaths:
             raise NotFound
         await self._access.remove(mine)
 
-    def _is_about_guest(self, call: Call) -> bool:
-        return call.steps[1] == GUEST and self._access.find(GUEST) is None
+    async def delete_topic_permission(self, call: Call) -> None:
+        """That of one exchange."""
+        call.caller.need()
+        key = (call.steps[1], namespace_of(call.steps[0]), call.steps[2])
+        found = self._access.topic_permissions.get(key)
+        if found is None:
+            raise NotFound
+        await self._access.remove([found])
 
     def _pair(self, call: Call) -> tuple[str, str]:
         namespace, user = namespace_of(call.steps[0]), call.steps[1]
@@ -230,7 +215,7 @@ class UserPaths:
     def limits(self, call: Call) -> Any:
         """Of all users."""
         call.caller.need()
-        return [{"user": user.name, "value": dict(user.limits)} for user in self._access.users.values() if user.limits]
+        return [{"user": user.name, "value": dict(user.limits)} for user in self._access.all() if user.limits]
 
     def limits_of(self, call: Call) -> Any:
         """Of one."""

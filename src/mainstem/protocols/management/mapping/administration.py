@@ -8,7 +8,6 @@ from typing import Any, cast
 from mainstem.broker.administration import (
     HASHINGS,
     SHA256,
-    Access,
     ApplyTo,
     Namespace,
     Parameter,
@@ -19,6 +18,7 @@ from mainstem.broker.administration import (
     hashing_of,
     is_password_hash,
 )
+from mainstem.broker.users.access import Access
 from mainstem.protocols.management.errors import BadRequest
 from mainstem.protocols.management.mapping import fields
 from mainstem.protocols.management.mapping.listing import Row
@@ -87,7 +87,9 @@ def user_from(name: str, body: Mapping[str, Any], access: Access) -> User:
         raise BadRequest("key_missing: tags")
     present = access.find(name)
     limits = fields.table(body, "limits") or (present.limits if present is not None else {})
-    return User(name, stored, hashing, fields.tags(body), {key: fields.number(limits, key) for key in limits})
+    is_disabled = present is not None and present.is_disabled
+    numbers = {key: fields.number(limits, key) for key in limits}
+    return User(name, stored, hashing, fields.tags(body), numbers, is_disabled)
 
 
 def user_row(user: User) -> Row:

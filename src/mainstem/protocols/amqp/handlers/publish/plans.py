@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mainstem.broker.errors import UnknownExchange
 from mainstem.broker.queues import Queue
 from mainstem.broker.routes import Delayed
+from mainstem.broker.users.callers import IMPERSONATOR
 from mainstem.model.header_names import KEY_HEADER
 from mainstem.protocols.amqp.codec.methods import decode_method
 from mainstem.protocols.amqp.codec.properties import Properties, decode_properties, encode_properties
@@ -178,7 +179,7 @@ class Planner:
 def _take_properties(channel: Channel, plan: Plan, decoded: Properties) -> bool:
     """What the broker itself looks at; answers whether it is the same for every channel."""
     user = decoded.get("user_id")
-    if user is not None and user != channel.connection.user:
+    if user is not None and user != channel.connection.user and IMPERSONATOR not in channel.connection.caller.tags:
         precondition_failed(f"user_id property set to '{user}' but authenticated user was '{channel.connection.user}'")
     if "expiration" in decoded:
         plan.ttl_ms = expiration_ms(decoded["expiration"])

@@ -99,9 +99,24 @@ class MeasurementHandlers:
             yield family
         for family in self._acquisitions():
             yield family
+        for family in self._logins():
+            yield family
         for family in pipeline_families(self._broker):
             yield family
             await pace.step()
+
+    def _logins(self) -> Iterator[Metric]:
+        logins = self._broker.access.logins
+        for name, text, counts in (
+            ("failures", "Wrong passwords and other proofs", logins.failures),
+            ("delayed", "Logins that waited before they were looked at, for wrong ones before them", logins.delayed),
+            ("unchecked", "Logins that were refused unseen, for wrong ones before them", logins.unchecked),
+        ):
+            family = CounterMetricFamily(f"mainstem_login_{name}", text, labels=["protocol"])
+            for protocol, count in counts.items():
+                family.add_metric([protocol], count)
+            yield family
+        yield _gauge("logins_waiting", "Logins that wait now", logins.waiting)
 
     def _acquisitions(self) -> Iterator[Metric]:
         """What a query holds that never comes back is seen by its age."""

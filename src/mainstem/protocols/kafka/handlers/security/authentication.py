@@ -11,16 +11,28 @@ import hmac
 import logging
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from mainstem.broker.clients.scram_users import ScramUsers
-from mainstem.protocols.kafka.codec.scram import HASHES, Credentials, MalformedScram, ScramExchange, WrongCredentials
+from mainstem.broker.log import Answer
+from mainstem.broker.users.access import Access
+from mainstem.broker.users.callers import Caller, Close
+from mainstem.protocols.kafka.codec.scram import (
+    HASHES,
+    Credentials,
+    MalformedScram,
+    ScramExchange,
+    WrongCredentials,
+    invented,
+)
 from mainstem.protocols.kafka.handlers.calls import Body, Call, Served
 from mainstem.protocols.kafka.session.machine import ConnectionState, Reply
 from mainstem.wire.kafka import ApiKey, ErrorCode
 
 log = logging.getLogger(__name__)
 
+NAME = "kafka"
 PLAIN = "PLAIN"
 MECHANISMS = (PLAIN, *HASHES)
 FAILED = "Authentication failed: Invalid username or password"
@@ -29,14 +41,29 @@ _SIZE = struct.Struct(">i")
 
 
 class Authentication:
-    """Where one connection is on its way to being admitted."""
+    """Where one connection is on its way to being admitted, and who it is then."""
 
     def __init__(self) -> None:
         self.mechanism: str | None = None
         self.exchange: ScramExchange | None = None
+        self.is_closed = False
+        self._caller: Caller | None = None
+
+    def admit(self, caller: Caller, close: Close) -> None:
+        """The client has proven who it is."""
+        self._leave()
+        self._caller = caller
+        caller.hold(close)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """The connection is gone."""
+        self.is_closed = True
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._caller is not None:
+            self._caller.leave()
+            self._caller = None
 
 
 class NoAuthentication:
@@ -58,13 +85,23 @@ class AuthenticationHandlers:
     """SaslHandshake, SaslAuthenticate."""
 
     def __init__(
-        self, user: str, password: str, users: ScramUsers, random: Callable[[int], bytes] = os.urandom
+        self,
+        user: str,
+        password: str,
+        access: Access,
+        users: ScramUsers,
+        random: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self._user = user
         self._password = password
+        self._access = access
         self._users = users
         self._random = random
-        self._credentials = {mechanism: Credentials.of(password, mechanism, random(16)) for mechanism in HASHES}
+        self._credentials = {
+            mechanism: Credentials.of(password, mechanism, made.salt, made.iterations)
+            for mechanism in HASHES
+            for made in (invented(access.strangers_secret, mechanism, user),)
+        }
 
     def apis(self) -> dict[int, Served]:
         """By key."""
@@ -89,63 +126,120 @@ class AuthenticationHandlers:
             call.reply.take_tokens(self.take_token)
         return {"error_code": ErrorCode.NONE, "mechanisms": MECHANISMS}
 
-    def _find(self, user: str, mechanism: str) -> Credentials | None:
+    def _find(self, user: str, mechanism: str) -> Credentials:
         if user == self._user:
             return self._credentials[mechanism]
         secret = self._users.get(user).get(mechanism)
         if secret is None:
-            return None
+            return invented(self._access.strangers_secret, mechanism, user)
         return Credentials(HASHES[mechanism], secret.salt, secret.iterations, secret.stored_key, secret.server_key)
 
-    def authenticate(self, call: Call) -> Body:
+    def authenticate(self, call: Call) -> Body | Coroutine[Any, Any, Body]:
         """One message of the mechanism; a wrong one is answered, and is the last."""
         state: Authentication = call.connection.get("authentication", Authentication)
         if state.mechanism is None:
             call.reply.end()
             return _refused(ErrorCode.ILLEGAL_SASL_STATE, "SaslHandshake comes first")
-        try:
-            answer = self._answer(state, bytes(call.body.auth_bytes), call.connection)
-        except (WrongCredentials, MalformedScram) as error:
-            log.warning("a client failed to authenticate: %s", error or "wrong credentials")
-            call.reply.end()
-            return _refused(ErrorCode.SASL_AUTHENTICATION_FAILED, FAILED)
-        return {"error_code": ErrorCode.NONE, "error_message": None, "auth_bytes": answer}
+        answer = self._answer(state, bytes(call.body.auth_bytes), call.connection, call.reply)
+        if answer.done:
+            return _authenticated(answer.result(), call.reply)
+        # Nobody who guesses holds up the end of the broker.
+        call.reply.on_drain(call.reply.refuse)
+        return _authenticate_later(answer, call.reply)
 
     def take_token(self, token: memoryview, reply: Reply, connection: ConnectionState) -> None:
         """One bare message of the mechanism."""
         state: Authentication = connection.get("authentication", Authentication)
-        try:
-            answer = self._answer(state, bytes(token), connection)
-        except (WrongCredentials, MalformedScram) as error:
-            log.warning("a client failed to authenticate: %s", error or "wrong credentials")
-            reply.refuse()
-            return
-        if state.mechanism is None:
-            reply.take_tokens(None)
-        reply.send(_SIZE.pack(len(answer)), answer)
 
-    def _answer(self, state: Authentication, message: bytes, connection: ConnectionState) -> bytes:
-        """What the mechanism says to a message. When it was the last, the connection is admitted."""
-        if state.exchange is None:
-            user, answer = self._check_plain(message), b""
-        else:
-            answer, is_proven = state.exchange.answer(message)
-            if not is_proven:
-                return answer
-            user = state.exchange.user
-        state.mechanism = state.exchange = None
-        connection.authenticate(user)
+        def respond(answer: Answer[bytes | None]) -> None:
+            said = answer.result()
+            if state.is_closed:
+                return
+            if said is None:
+                reply.refuse()
+                return
+            if state.mechanism is None:
+                reply.take_tokens(None)
+            reply.send(_SIZE.pack(len(said)), said)
+
+        answer = self._answer(state, bytes(token), connection, reply)
+        if not answer.done:
+            reply.on_drain(reply.refuse)
+        answer.on_done(respond)
+
+    def _answer(
+        self, state: Authentication, message: bytes, connection: ConnectionState, reply: Reply
+    ) -> Answer[bytes | None]:
+        """What the mechanism says to a message; None: refused. When it was the last, the connection is admitted."""
+        exchange = state.exchange
+        try:
+            if exchange is not None and not exchange.has_begun:
+                return Answer.of(exchange.answer(message)[0])
+        except MalformedScram:
+            self._access.logins.failed(NAME, "", connection.host)
+            return Answer.of(None)
+        proof = _Proof(exchange, message) if exchange is not None else None
+        user, check = (proof.user, proof.check) if proof is not None else self._plain(message)
+        answer = Answer[bytes | None]()
+
+        def proven(is_right: bool) -> None:
+            if is_right and not state.is_closed:
+                state.mechanism = state.exchange = None
+                self._admit(user, state, connection, reply)
+            answer.resolve((proof.said if proof is not None else b"") if is_right else None)
+
+        self._access.logins.prove(NAME, user, connection.host, check, proven)
         return answer
 
-    def _check_plain(self, message: bytes) -> str:
+    def _admit(self, user: str, state: Authentication, connection: ConnectionState, reply: Reply) -> None:
+        def close(reason: str) -> None:
+            log.info("a connection is closed: %s", reason)
+            connection.is_authenticated = False
+            reply.refuse()
+
+        state.admit(self._access.admit(user, connection.host, is_superuser=user == self._user), close)
+        connection.authenticate(user)
+
+    def _plain(self, message: bytes) -> tuple[str, Callable[[], bool]]:
         # RFC 4616: authorization identity, authentication identity and password, a zero byte between them.
         identity, _, rest = message.partition(b"\0")
         user, separator, password = rest.partition(b"\0")
-        is_user = hmac.compare_digest(user, self._user.encode())
-        is_password = hmac.compare_digest(password, self._password.encode())
-        if not separator or not is_user or not is_password or identity not in (b"", user):
-            raise WrongCredentials
-        return self._user
+
+        def check() -> bool:
+            is_user = hmac.compare_digest(user, self._user.encode())
+            is_password = hmac.compare_digest(password, self._password.encode())
+            return bool(separator) and is_user and is_password and identity in (b"", user)
+
+        return user.decode("utf-8", "replace"), check
+
+
+class _Proof:
+    """The last message of SCRAM."""
+
+    def __init__(self, exchange: ScramExchange, message: bytes) -> None:
+        self._exchange = exchange
+        self._message = message
+        self.user = exchange.user
+        self.said = b""
+
+    def check(self) -> bool:
+        """Whether it is right; then `said` is the answer."""
+        try:
+            self.said, _ = self._exchange.answer(self._message)
+        except (WrongCredentials, MalformedScram):
+            return False
+        return True
+
+
+def _authenticated(said: bytes | None, reply: Reply) -> Body:
+    if said is None:
+        reply.end()
+        return _refused(ErrorCode.SASL_AUTHENTICATION_FAILED, FAILED)
+    return {"error_code": ErrorCode.NONE, "error_message": None, "auth_bytes": said}
+
+
+async def _authenticate_later(answer: Answer[bytes | None], reply: Reply) -> Body:
+    return _authenticated(await answer, reply)
 
 
 def _refused(code: ErrorCode, message: str) -> Body:

@@ -34,6 +34,7 @@ class UserHandlers:
 
     def __init__(self, broker: Broker, configured_user: str | None) -> None:
         self._users = broker.scram_users
+        self._access = broker.access
         self._configured_user = configured_user
         self._changes_lock = asyncio.Lock()
 
@@ -88,7 +89,10 @@ class UserHandlers:
                     results[name] = {"user": name, "error_code": refusal.code, "error_message": str(refusal)}
             try:
                 if changed:
+                    await self._access.keep_secret()
                     await self._users.alter(changed)
+                for name in [name for name, secrets in changed.items() if not secrets]:
+                    self._access.end_callers(name, f"user '{name}' is deleted")
             except MainstemError as error:
                 results |= {n: {"user": n, "error_code": code_of(error), "error_message": str(error)} for n in changed}
             return {"results": list(results.values())}
