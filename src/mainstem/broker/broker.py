@@ -16,6 +16,7 @@
     topic_subscriptions  topics read by many subscriptions, each by its name
     transacted    messages that a transaction settles with its end
     pulling       messages of queues and subscriptions, taken for a time
+    receipts      messages that were pulled, known by a name, for clients that keep no connection
     namespaces    what separates topics, queues and exchanges of one tenant from another's
     access        users, and what they may do
     policies      properties of queues and exchanges by their names
@@ -28,7 +29,6 @@
     transactions  batches and offsets that count together
     scram_users, client_quotas, client_metrics   what administrators set for clients
     acquisitions  records that queries of Spark have taken, until they say what became of them
-    receiving     messages of queues, taken for a time and settled by their receipts
     stages        batches of many tasks that are published together, once
     alarms        rules over what is measured, and what they found
     live          numbers of the whole broker, with a short history
@@ -70,7 +70,6 @@ from mainstem.broker.pipelines.pipelines import Pipelines, table_pipelines
 from mainstem.broker.queues.limits import QueueLimits
 from mainstem.broker.queues.queues import Queues
 from mainstem.broker.queues.settings import QueueSettings
-from mainstem.broker.receiving.receiving import Receiving
 from mainstem.broker.records.browsing import Records
 from mainstem.broker.records.once import Once
 from mainstem.broker.records.publication import Publications
@@ -81,6 +80,7 @@ from mainstem.broker.schedules.schedules import Schedules
 from mainstem.broker.staging.limits import StageLimits
 from mainstem.broker.staging.stages import Stages
 from mainstem.broker.subscriptions.pulling import Pulling
+from mainstem.broker.subscriptions.receipts import Receipts
 from mainstem.broker.subscriptions.subscriptions import Subscriptions
 from mainstem.broker.subscriptions.topic_subscriptions import TopicSubscriptions
 from mainstem.broker.subscriptions.transacted import TransactedSettlements
@@ -155,12 +155,12 @@ class Broker:
         )
         self.topic_subscriptions = TopicSubscriptions(engine, self.topics, self.queues, self.dead_letters)
         self.pulling = Pulling(clock, self.queues)
+        self.receipts = Receipts(self.queues, self.pulling)
         self.transacted = TransactedSettlements(self.queues)
         self.letters = Letters(engine, self.queues)
         self.redrives = Redrives(engine, clock, self.queues)
         self.schedules = Schedules(engine, clock, self.queues.outbox, delivery)
         self.recurrences = Recurrences(engine, clock, delivery)
-        self.receiving = Receiving(self.queues)
         self._watch_over(engine, clock)
         self.transactions = Transactions(engine, clock, self.producers, self.groups, catalog.by_id)
         self.scram_users = ScramUsers(engine)

@@ -70,10 +70,12 @@ def request_bytes(
 
 
 class SteadyClock(LoopClock):
-    """Its wall clock stands still."""
+    """Its wall clock stands still, until a test moves it."""
+
+    passed_ms = 0
 
     def now_ms(self) -> int:
-        return NOW_MS
+        return NOW_MS + self.passed_ms
 
 
 class Client:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from mainstem.broker.clock import Clock
 from mainstem.broker.queues import Message, Queue, Queues
 from mainstem.broker.queues.delivery.consumers import ROOM_BYTES_MAX
+from mainstem.coordination.errors import QueueLocked, UnknownQueue, UnsuitableSource
 from mainstem.storage.answer import Answer
 
 __all__ = ["PullRequest", "Pulling"]
@@ -39,7 +40,11 @@ class Pulling:
         self._settling = queues.settling
 
     async def take(self, queue: Queue, request: PullRequest) -> list[Message]:
-        """What is free, in order. Each is to be settled, renewed, given back or rejected. Raises QueueBusy."""
+        """What is free, in order. Each is to be settled, renewed, given back or rejected.
+
+        Raises QueueBusy, QueueLocked, UnsuitableSource; UnknownQueue where it was deleted meanwhile.
+        """
+        _check(queue)
         await self._queues.open(queue)
         puller = _Puller(request)
         queue.attach(puller, request.wants)
@@ -57,6 +62,8 @@ class Pulling:
             if timer is not None:
                 timer.cancel()
             queue.detach(puller)
+        if puller.is_cancelled:
+            raise UnknownQueue(f"{queue.name} was deleted")
         if request.lease_ms is not None:
             self.renew(puller.taken, request.lease_ms)
         return puller.taken
@@ -74,6 +81,15 @@ class Pulling:
         self._settling.requeue(messages, failed=True, delay_ms=delay_ms, error=error)
 
 
+def _check(queue: Queue) -> None:
+    if queue.readers is not None:
+        raise UnsuitableSource(f"{queue.name} is a stream: its messages stay, read the records of its topic")
+    if queue.properties.auto_delete:
+        raise UnsuitableSource(f"queue {queue.name} goes when its last consumer leaves, and a request is no lasting one")
+    if queue.properties.exclusive:
+        raise QueueLocked(f"queue {queue.name} is for the connection that declared it")
+
+
 class _Puller:
     """A consumer that takes one portion."""
 
@@ -84,6 +100,7 @@ class _Puller:
         self.room = request.messages_max
         self.room_bytes = request.bytes_max
         self.taken: list[Message] = []
+        self.is_cancelled = False
         self.answer: Answer[None] = Answer()
 
     def deliver(self, queue: Queue, messages: list[Message]) -> None:
@@ -98,6 +115,7 @@ class _Puller:
     def cancelled(self) -> None:
         """The queue is gone."""
         self.room = 0
+        self.is_cancelled = True
         self.finish()
 
     def activated(self, is_active: bool) -> None:

@@ -36,6 +36,13 @@ async def settle(client: Client, **wish: Any) -> Any:
     return reply.json()
 
 
+def pass_time(client: Client, ms: int) -> None:
+    clock = client.broker.clock
+    assert isinstance(clock, SteadyClock)
+    clock.passed_ms += ms
+    client.broker.queues.timers._ring()
+
+
 @with_client
 async def test_a_message_is_received_and_accepted(client: Client) -> None:
     await fill(client, b'{"a": 1}', b"two")
@@ -78,10 +85,7 @@ async def test_a_lease_ends_unless_it_is_renewed(client: Client) -> None:
     await fill(client, b"a", b"b")
     a, b = await receive(client, lease_ms=1_000)
     await settle(client, renew=[{"receipt": b["receipt"], "lease_ms": 5_000}])
-    clock = client.broker.queues.clock
-    clock.now_ms = lambda: NOW_MS + 2_000  # type: ignore[method-assign]
-    client.broker.queues.now_ms = clock.now_ms
-    client.broker.queues.timers._ring()
+    pass_time(client, 2_000)
     (again,) = await receive(client)
     assert (again["text"], again["deliveries"], again["failures"]) == ("a", 2, 1)
     outcome = await settle(client, accept=[a["receipt"], b["receipt"]])
@@ -141,7 +145,7 @@ async def test_what_cannot_be_asked_is_said_so(client: Client) -> None:
     await fill(client)
     for wish in ({"max": 0}, {"max": 1_001}, {"lease_ms": 1}, {"wait_ms": 30_001}, {"x": 1}):
         assert (await client.ask("POST", f"{Q}/receive", wish)).status == 400
-    client.broker.receiving.receipts._receipts_max = 0
+    client.broker.receipts._receipts_max = 0
     reply = await client.ask("POST", f"{Q}/receive", {})
     assert (reply.status, reply.problem) == (503, "overloaded")
 
@@ -177,7 +181,6 @@ def test_no_message_is_ever_with_two(operations: list[tuple[str, int]]) -> None:
         await fill(client)
         held: dict[str, str] = {}
         published = accepted = 0
-        now_ms = NOW_MS
         for verb, number in operations:
             if verb == "publish":
                 await fill(client, *(b"v" for _ in range(number)))
@@ -187,9 +190,7 @@ def test_no_message_is_ever_with_two(operations: list[tuple[str, int]]) -> None:
                     assert message["place"] not in held.values()
                     held[message["receipt"]] = message["place"]
             elif verb == "expire":
-                now_ms += 1_001
-                client.broker.queues.now_ms = client.broker.queues.clock.now_ms = lambda at=now_ms: at  # type: ignore[method-assign]
-                client.broker.queues.timers._ring()
+                pass_time(client, 1_001)
                 held.clear()
             elif held:
                 receipt = list(held)[number % len(held)]

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from mainstem.broker.dead_letters.browsing import Where as MessagePlace
-from mainstem.broker.receiving.receipts import Receipt
+from mainstem.broker.subscriptions.receipts import Receipt
 from mainstem.protocols.http.mapping.contents import Content, decode_content, decode_header_block
 from mainstem.protocols.http.mapping.queue_documents import encode_place, is_internal
 from mainstem.protocols.http.mapping.records.contents import show_value

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.queues import Queue
-from mainstem.broker.receiving.receiving import Rejection, Renewal, Retry
+from mainstem.broker.subscriptions.pulling import PullRequest
+from mainstem.broker.subscriptions.receipts import Rejection, Renewal, Retry
 from mainstem.protocols.http import errors
 from mainstem.protocols.http.handlers.pace import Pace
 from mainstem.protocols.http.handlers.routes import Call, Route
@@ -20,6 +21,8 @@ from mainstem.protocols.http.mapping.receipt_documents import (
 
 OK = 200
 QUEUE = "/v1/queues/{name}"
+RECEIVE_BYTES_MAX = 4 << 20
+"""Of one request, but for a single message that is larger."""
 
 
 class ReceivingHandlers:
@@ -27,7 +30,7 @@ class ReceivingHandlers:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._receiving = broker.receiving
+        self._receipts = broker.receipts
 
     def routes(self) -> list[Route]:
         """What is served here."""
@@ -50,7 +53,8 @@ class ReceivingHandlers:
     async def receive_messages(self, call: Call) -> Received:
         """Take messages for a time: each is given to nobody else until its lease ends."""
         wish: ReceiveWish = call.content
-        receipts = await self._receiving.receive(self._queue(call), wish.max, wish.lease_ms, wish.wait_ms / 1000)
+        request = PullRequest(wish.max, RECEIVE_BYTES_MAX, wait_s=wish.wait_ms / 1000)
+        receipts = await self._receipts.receive(self._queue(call), request, wish.lease_ms)
         pace = Pace(self._broker.clock)
         messages: list[ReceivedMessage] = []
         for receipt in receipts:
@@ -61,7 +65,7 @@ class ReceivingHandlers:
     async def settle_messages(self, call: Call) -> SettledDocument:
         """Say what became of messages: accepted, to be tried again, rejected, or worked on for longer. Durable."""
         wish: SettleWish = call.content
-        settled = await self._receiving.settle(
+        settled = await self._receipts.settle(
             self._queue(call),
             accept=wish.accept,
             retry=[Retry(one.receipt, one.after_ms, one.error) for one in wish.retry],
