@@ -36,6 +36,7 @@ COMMANDS = {
     "deadletter": Entry("nouns.deadletter", "deadletter_app", "Dead letters: list, show, edit, redrive, delete."),
     "schedule": Entry("nouns.schedule", "schedule_app", "The schedule: list, show, add, move, cancel."),
     "alarm": Entry("nouns.alarm", "alarm_app", "Alarms: list, rules, set, remove."),
+    "connection": Entry("nouns.connection", "connection_app", "Connections: list, show, close."),
     "pipeline": Entry("deployment_commands", "pipeline_app", "Pipelines: check, run, deploy, watch."),
     "context": Entry("nouns.context", "context_app", "Brokers by name: list, show, add, use, remove."),
     "config": Entry("config", "config_app", "Look at the settings of a broker."),

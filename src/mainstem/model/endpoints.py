@@ -14,7 +14,12 @@ class Endpoints(NamedTuple):
     port: int = 0
 
     def __str__(self) -> str:
-        return f"{_address(self.peer_host, self.peer_port)} -> {_address(self.host, self.port)}"
+        return f"{self.peer} -> {_address(self.host, self.port)}"
+
+    @property
+    def peer(self) -> str:
+        """Where the client is."""
+        return _address(self.peer_host, self.peer_port)
 
 
 UNKNOWN = Endpoints()

@@ -18,6 +18,7 @@ from mainstem.transport.address import Address
 from mainstem.transport.turns import DELAY_BUCKETS_S, Delays
 
 if TYPE_CHECKING:
+    from mainstem.transport.connection import Connection
     from mainstem.transport.listener import Listener
 
 
@@ -80,6 +81,19 @@ class ServerOperations:
     def request_counts(self) -> dict[str, float]:
         """Requests since the start, as `requests.PROTOCOL`."""
         return self._requests.counts()
+
+    def connections(self) -> list[Connection]:
+        """All that serve a client, of every protocol."""
+        return [connection for listener in self.listeners for connection in listener.open_connections()]
+
+    def end_connection(self, number: str) -> bool:
+        """Have one finish what is in flight, and close it; whether it is there."""
+        for listener in self.listeners:
+            for connection in listener.open_connections():
+                if connection.id == number:
+                    listener.end(connection)
+                    return True
+        return False
 
     def measure(self) -> Iterable[Metric]:
         """All measurements, now. Read where they are kept: counting costs an addition, and no lock."""

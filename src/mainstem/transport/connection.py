@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING, Protocol, cast
 
-from mainstem.model.endpoints import Endpoints
+from mainstem.model.endpoints import UNKNOWN, Endpoints
+from mainstem.model.peer import Peer
 from mainstem.transport.receive_buffer import WAITING_BYTES_MAX, ChunkPool, ReceiveBuffer
 
 if TYPE_CHECKING:
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from mainstem.transport.turns import Turns
 
 log = logging.getLogger(__name__)
+
+RATE_SHARE = 0.3
+"""How much the newest second counts in a rate; the rest is what it was before."""
 
 
 class Traffic:
@@ -33,6 +38,7 @@ class Traffic:
 class Owner(Protocol):
     """What a connection needs of its listener."""
 
+    name: str
     traffic: Traffic
     chunks: ChunkPool
     turns: Turns
@@ -54,6 +60,20 @@ class Connection(asyncio.BufferedProtocol):
     """Receive, let the session work, send; stop receiving while the peer does not read or the session is full."""
 
     def __init__(self, owner: Owner, loop: asyncio.AbstractEventLoop) -> None:
+        self.id = ""
+        """By which people know it; given by the listener."""
+        self.protocol = owner.name
+        self.endpoints = UNKNOWN
+        self.opened_ms = int(time.time() * 1000)
+        self.received_bytes = 0
+        self.sent_bytes = 0
+        self.received_rate = 0.0
+        """Bytes in a second, of the last few."""
+        self.sent_rate = 0.0
+        self._rated = (0, 0, 0.0)
+        """Bytes received and sent when the rates were taken, and when that was."""
+        self.ends_beat: int | None = None
+        """When it is cut, because it was told to end."""
         self._owner = owner
         self._loop = loop
         self._turns = owner.turns
@@ -82,7 +102,8 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
             return
         self._transport.set_write_buffer_limits(high=self._owner.write_buffer_bytes_max)
-        self._session = self._owner.open_session(self._wake, _endpoints(transport))
+        self.endpoints = _endpoints(transport)
+        self._session = self._owner.open_session(self._wake, self.endpoints)
         self._proceed()  # Some protocols let the server speak first.
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -94,6 +115,7 @@ class Connection(asyncio.BufferedProtocol):
         """Bytes have come."""
         owner = self._owner
         owner.traffic.received_bytes += nbytes
+        self.received_bytes += nbytes
         if self._closing:
             self._buffer.settle()
             return  # Lingering: what still comes is read, and dropped.
@@ -174,8 +196,33 @@ class Connection(asyncio.BufferedProtocol):
     def time_passed(self, now: float) -> None:
         """Hand the time on to the session, which wakes us if that moved it."""
         self._buffer.settle(WAITING_BYTES_MAX)
+        self._take_rates(now)
         if self._session is not None and not self._closing:
             self._session.time_passed(now)
+
+    def _take_rates(self, now: float) -> None:
+        received, sent, before = self._rated
+        self._rated = (self.received_bytes, self.sent_bytes, now)
+        if before and now > before:
+            elapsed = now - before
+            self.received_rate += RATE_SHARE * ((self.received_bytes - received) / elapsed - self.received_rate)
+            self.sent_rate += RATE_SHARE * ((self.sent_bytes - sent) / elapsed - self.sent_rate)
+
+    @property
+    def peer(self) -> Peer | None:
+        """Who the session says its client is."""
+        return getattr(self._session, "peer", None)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it serves its client."""
+        return self._session is not None and not self._closing
+
+    def end(self, within_beats: int) -> None:
+        """Finish what is in flight and close, as at the end of the broker; cut after a time."""
+        if self.ends_beat is None:
+            self.ends_beat = self._owner.beat + within_beats
+            self.drain()
 
     def drain(self) -> None:
         """Finish what is in flight, then close."""
@@ -275,7 +322,9 @@ class Connection(asyncio.BufferedProtocol):
         if not output:
             return False
         owner = self._owner
-        owner.traffic.sent_bytes += sum(map(len, output))
+        size = sum(map(len, output))
+        owner.traffic.sent_bytes += size
+        self.sent_bytes += size
         self.active_beat = owner.beat
         self._transport.writelines(output)
         return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import itertools
 import logging
 import socket
 from typing import TYPE_CHECKING, NoReturn
@@ -25,6 +26,10 @@ BACKLOG = 1024
 BEAT_S_MAX = 1.0
 LINGER_BEATS = 2
 """How long a peer that was told everything may take to close its half."""
+END_BEATS = 5
+"""How long a connection that was told to end may take to finish what is in flight."""
+
+_numbers = itertools.count(1)
 
 
 class ListenerLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +86,14 @@ class Listener:
         """How many are open."""
         return len(self._connections)
 
+    def open_connections(self) -> list[Connection]:
+        """Those that serve a client, the oldest first."""
+        return sorted((one for one in self._connections if one.is_open), key=lambda one: int(one.id.rpartition("-")[2]))
+
+    def end(self, connection: Connection) -> None:
+        """Have one connection finish what is in flight, and close it."""
+        connection.end(END_BEATS)
+
     def bind(self) -> None:
         """Take the port without listening yet; a port of 0 becomes the one that was taken. Raises PortTaken, OSError."""
         family, kind, protocol, _, target = socket.getaddrinfo(
@@ -130,6 +143,7 @@ class Listener:
                 log.warning("%s=%s refuses connections: connections_max reached", self.name, self.address)
         else:
             self.traffic.accepted += 1
+            connection.id = f"{self.name}-{next(_numbers)}"
             self._connections.add(connection)
             self._all_gone.clear()
         self._was_full = full
@@ -146,7 +160,9 @@ class Listener:
         now = loop.time()
         for connection in list(self._connections):
             silent = self.beat - connection.active_beat
-            if silent > LINGER_BEATS and connection.is_lingering:
+            if (silent > LINGER_BEATS and connection.is_lingering) or (
+                connection.ends_beat is not None and self.beat > connection.ends_beat
+            ):
                 connection.abort()
             elif silent > self._idle_beats and connection.is_idle:
                 self.traffic.reclaimed += 1

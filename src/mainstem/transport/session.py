@@ -23,6 +23,9 @@ many requests in flight says None; the transport stops reading, the peer's windo
 that has produced much output while more input lies ready stops and says how little it needs to go on; the
 transport comes back once the output is on its way.
 
+*A session may say who its client is.* One that learns it has an attribute `peer`, a `Peer`: connections of every protocol are
+listed with it. Without the attribute a connection is listed by its addresses and traffic alone.
+
 *Time is an event.* `time_passed` comes about once a second; heartbeats and deadlines are counted from it.
 """
 

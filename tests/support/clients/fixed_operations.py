@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from mainstem.model.endpoints import Endpoints
+from mainstem.model.peer import Peer
 from mainstem.server.request_meters import RequestMeter
 
 
@@ -20,12 +22,27 @@ class FixedListener(NamedTuple):
     traffic: FixedTraffic = FixedTraffic()
 
 
+class FixedConnection:
+    """A client that is connected."""
+
+    def __init__(self, number: str, name: str = "c", since_ms: int = 1, received_rate: float = 0.0) -> None:
+        self.id = number
+        self.protocol = number.partition("-")[0]
+        self.endpoints = Endpoints("10.0.0.7", 4321, "127.0.0.1", 9092)
+        self.peer = Peer()
+        self.peer.name = name
+        self.opened_ms = since_ms
+        self.received_bytes, self.sent_bytes = 10, 20
+        self.received_rate, self.sent_rate = received_rate, 0.0
+
+
 class FixedOperations:
     """A server that is always the same."""
 
     def __init__(self, condition: str = "ready", listening: str = "127.0.0.1:8282") -> None:
         self._condition = condition
         self.meters: dict[str, RequestMeter] = {}
+        self.connected = [FixedConnection("kafka-1"), FixedConnection("kafka-2")]
         self.listeners = [FixedListener(address=listening)]
 
     def version(self) -> str:
@@ -48,6 +65,14 @@ class FixedOperations:
 
     def request_meter(self, protocol: str, operation: str, untimed: int = 0) -> RequestMeter:
         return self.meters.setdefault(operation, RequestMeter(untimed))
+
+    def connections(self) -> list[FixedConnection]:
+        return self.connected
+
+    def end_connection(self, number: str) -> bool:
+        left = [connection for connection in self.connected if connection.id != number]
+        was_there, self.connected = len(left) < len(self.connected), left
+        return was_there
 
     def measure(self) -> Iterator[Metric]:
         yield GaugeMetricFamily("metric", "A number.", value=1)

@@ -84,7 +84,8 @@ class Client:
     def __init__(self, broker: Broker, operations: FixedOperations | None = None) -> None:
         self.broker = broker
         self._later: list[asyncio.Task[None]] = []
-        self._adapter = HttpAdapter(HttpSettings(), broker, operations or FixedOperations(), self._spawn)
+        self.operations = operations or FixedOperations()
+        self._adapter = HttpAdapter(HttpSettings(), broker, self.operations, self._spawn)
         self.routes = self._adapter.routes
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -392,3 +392,24 @@ def test_a_session_is_told_where_both_ends_are(run: Run) -> None:
             writer.close()
 
     run(test)
+
+
+def test_a_connection_is_known_by_its_traffic_and_ends_when_it_is_told(run: Run) -> None:
+    async def test() -> None:
+        async with hosting(idle_timeout_ms=200) as host:
+            reader, writer = await host.connect()
+            writer.write(b"hello\n")
+            assert await reader.readline() == b"hello\n"
+            (connection,) = host.listener.open_connections()
+            assert (connection.received_bytes, connection.sent_bytes) == (6, 6)
+            assert connection.id.startswith("echo-")
+            assert connection.endpoints.peer == "{}:{}".format(*writer.get_extra_info("sockname"))
+            assert connection.peer is None, "this protocol does not say"
+            writer.write(ANSWER_LATER)
+            await until(lambda: host.sessions[0].busy)
+            host.listener.end(connection)
+            assert await reader.read() == b"", "cut, because what is in flight did not finish"
+            assert host.listener.open_connections() == []
+            await closed(writer)
+
+    run(test)

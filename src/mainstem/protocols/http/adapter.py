@@ -10,6 +10,7 @@ from typing import Any
 
 from mainstem.broker.broker import Broker
 from mainstem.model.endpoints import UNKNOWN, Endpoints
+from mainstem.protocols.http.handlers.clients.connections import ConnectionHandlers
 from mainstem.protocols.http.handlers.groups.group_lag import GroupLag
 from mainstem.protocols.http.handlers.groups.groups import GroupHandlers
 from mainstem.protocols.http.handlers.groups.lag import LagMeter
@@ -72,6 +73,7 @@ class HttpAdapter:
             ).routes(),
             *node.routes(),
             *LiveHandlers(operations, broker).routes(),
+            *ConnectionHandlers(operations, broker.clock).routes(),
             *AlarmHandlers(operations, broker, group_lag, spawn or self._spawn_task).routes(),
             *TopicHandlers(broker, lag_meter).routes(),
             *RecordHandlers(broker).routes(),

@@ -447,6 +447,13 @@ class UnknownRule(HttpError):
     name = "unknown-rule"
 
 
+class UnknownConnection(HttpError):
+    """There is no such connection, or no more."""
+
+    status = 404
+    name = "unknown-connection"
+
+
 # About us
 
 

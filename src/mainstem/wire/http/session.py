@@ -17,6 +17,7 @@ import enum
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
+from mainstem.model.peer import Peer
 from mainstem.wire.http.codec import HttpCodec
 from mainstem.wire.http.errors import HttpError, RequestTimeout
 from mainstem.wire.http.messages import AnyResponse, Request, Response, Source, StreamedResponse
@@ -80,6 +81,7 @@ class HttpConnection:
         encode_error: EncodeError,
     ) -> None:
         self.input_wanted: int | None = 1
+        self.peer = Peer()
         self._wake = wake
         self._settings = settings
         self._handle = handle
@@ -224,6 +226,8 @@ class HttpConnection:
             self.input_wanted = None
             self._enter(HttpState.ANSWERING)
             self._deadline = None
+            if not self.peer.library:
+                self._introduce(request)
             self._handle(request, self._respond)
             return self._state not in (HttpState.ANSWERING, HttpState.STREAMING)
         if request == "ended":
@@ -235,6 +239,10 @@ class HttpConnection:
         if state is not self._state:
             self._enter(state)
         return False
+
+    def _introduce(self, request: Request) -> None:
+        library, _, version = (request.header(b"user-agent") or "-").split(" ", 1)[0].partition("/")
+        self.peer.introduce(library, version)
 
     def _respond(self, response: AnyResponse) -> None:
         if self._state is HttpState.ENDED:

@@ -19,6 +19,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from mainstem.model.bounds import Positive
+from mainstem.model.peer import Peer
 from mainstem.wire.websocket.frames import (
     BINARY,
     CLOSE,
@@ -168,6 +169,11 @@ class WebSocketSession:
     def finished(self) -> bool:
         """All was said; the Close frame comes with the last output."""
         return self._state is WebSocketState.ENDED or (self._carried is not None and self._carried.finished)
+
+    @property
+    def peer(self) -> Peer | None:
+        """Who the session that is carried says its client is."""
+        return getattr(self._carried, "peer", None)
 
     @property
     def busy(self) -> bool:

@@ -11,6 +11,7 @@ from mainstem.broker.routes import Router
 from mainstem.broker.users.callers import Caller
 from mainstem.model.endpoints import Endpoints
 from mainstem.model.errors import MainstemError, Overloaded, StorageFull
+from mainstem.model.peer import TEXT_CHARACTERS_MAX
 from mainstem.protocols.amqp.codec.field_table import Table
 from mainstem.protocols.amqp.errors import (
     CONNECTION_FORCED,
@@ -22,6 +23,7 @@ from mainstem.protocols.amqp.errors import (
 from mainstem.protocols.amqp.handlers.channel import Channel
 from mainstem.protocols.amqp.handlers.limits import check_channels, check_connections
 from mainstem.protocols.amqp.handlers.publish.plans import Planner
+from mainstem.protocols.amqp.mapping.values import plain_table
 from mainstem.protocols.amqp.mapping.words import namespace_of
 from mainstem.protocols.amqp.session import AmqpSession
 from mainstem.protocols.amqp.session.machine import OUTPUT_BYTES_MAX
@@ -119,6 +121,14 @@ class AmqpConnection:
         self.namespace = self.caller.namespace = namespace
         self.router = self.node.broker.routes.of(namespace)
         self.node.connections[self] = None
+        self._introduce()
+
+    def _introduce(self) -> None:
+        """Say who the client is, to whoever lists connections."""
+        said, peer = plain_table(self.session.client_properties), self.session.peer
+        peer.introduce(str(said.get("product", "")), str(said.get("version", "")))
+        peer.name = str(said.get("connection_name", ""))[:TEXT_CHARACTERS_MAX]
+        peer.user, peer.namespace = self.user, self.namespace
 
     # Channels
 

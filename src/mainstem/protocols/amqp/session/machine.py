@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from mainstem.model.peer import Peer
 from mainstem.protocols.amqp.codec.field_table import Table
 from mainstem.protocols.amqp.codec.framing import HEARTBEAT_FRAME, METHOD, FrameReader, encode_frame
 from mainstem.protocols.amqp.codec.methods import Method, decode_method, encode_method, signature_of
@@ -54,6 +55,7 @@ class AmqpSession:
         self.payload_bytes_max = FRAME_BYTES_MIN - 8
         """What one frame to the peer may hold."""
         self.client_properties: Table = {}
+        self.peer = Peer()
         self.capabilities: frozenset[str] = frozenset()
         """What the client says it understands."""
         self.channels: dict[int, SessionChannel] = {}

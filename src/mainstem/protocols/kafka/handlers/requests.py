@@ -9,6 +9,7 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from mainstem.model.errors import PeerError
+from mainstem.model.peer import TEXT_CHARACTERS_MAX
 from mainstem.protocols.kafka.handlers.calls import Body, Call, MeterOf, Served, Spawn
 from mainstem.protocols.kafka.handlers.records.fetch import FetchHandler
 from mainstem.protocols.kafka.handlers.records.produce import ProduceHandler
@@ -94,6 +95,8 @@ class Requests:
             reply.refuse()
             return
         _, body = decode_request(request)
+        if header.client_id:
+            connection.peer.name = header.client_id[:TEXT_CHARACTERS_MAX]
         call = Call(body, header.api_version, header.client_id or "", reply, connection)
         answer = served.handler(call)
         if inspect.iscoroutine(answer):

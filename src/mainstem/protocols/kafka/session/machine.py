@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
+from mainstem.model.peer import Peer
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -154,11 +155,12 @@ Handle: TypeAlias = "Callable[[memoryview, Reply, ConnectionState], None]"
 class ConnectionState:
     """What handlers remember of a connection between two requests, and let go of when it ends."""
 
-    __slots__ = ("_owned", "host", "is_authenticated", "user")
+    __slots__ = ("_owned", "host", "is_authenticated", "peer", "user")
 
     def __init__(self, host: str = "") -> None:
         self.host = host
         """Address of the peer."""
+        self.peer = Peer()
         self._owned: dict[str, Any] = {}
         self.is_authenticated = False
         """Whether the peer has said who it is, where that is asked for."""
@@ -167,7 +169,7 @@ class ConnectionState:
     def authenticate(self, user: str) -> None:
         """The peer has proven who it is."""
         self.is_authenticated = True
-        self.user = user
+        self.user = self.peer.user = user
 
     def get(self, name: str, make: Callable[[], Any]) -> Any:
         """What is kept under a name; made when first asked for. Has a method `close`."""
@@ -213,6 +215,11 @@ class KafkaSession:
     def finished(self) -> bool:
         """All was said."""
         return self._state is ENDED
+
+    @property
+    def peer(self) -> Peer:
+        """Who the client is."""
+        return self._connection.peer
 
     @property
     def busy(self) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mainstem.protocols.http.codec import Response, encode_json
 from mainstem.protocols.http.handlers.routes import Call, Meter, Route
+from mainstem.protocols.http.mapping.clients.connections import Connected
 from mainstem.protocols.http.mapping.documents import Health, Readiness
 
 if TYPE_CHECKING:
@@ -75,6 +76,12 @@ class Operations(Protocol):
 
     def request_meter(self, protocol: str, operation: str, untimed: int = 0) -> Meter:
         """Where requests of one kind are counted."""
+
+    def connections(self) -> Sequence[Connected]:
+        """All that serve a client, of every protocol."""
+
+    def end_connection(self, number: str) -> bool:
+        """Have one finish what is in flight, and close it; whether it is there."""
 
     def measure(self) -> Iterable[Metric]:
         """All measurements that the server has of itself."""

@@ -59,6 +59,8 @@ class ClusterHandlers:
 
     def api_versions(self, call: Call) -> Body:
         """What is served, and nothing else."""
+        if call.body.client_software_name:
+            call.connection.peer.introduce(call.body.client_software_name, call.body.client_software_version)
         # KIP-1022: older clients do not understand a feature that may be off.
         understood = [f for f in FEATURES.values() if f.lowest or call.version >= ZERO_FEATURES_FROM]
         return {

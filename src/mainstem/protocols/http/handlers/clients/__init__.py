@@ -1,0 +1,1 @@
+"""Who uses the broker: connections, and consumers of topics."""
