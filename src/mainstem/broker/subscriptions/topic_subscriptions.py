@@ -105,6 +105,10 @@ class TopicSubscriptions:
         """The one of this name."""
         return self._by_key.get((namespace, topic, name, partition))
 
+    def all(self) -> list[Subscription]:
+        """Of every topic."""
+        return list(self._by_key.values())
+
     def of_topic(self, namespace: str, topic: str) -> list[Subscription]:
         """All of a topic, and of its partitions."""
         return [one for one in self._by_key.values() if (one.entry.namespace, one.entry.topic) == (namespace, topic)]

@@ -14,6 +14,7 @@ from mainstem.cli.terminal.output import write_list, write_one
 
 topic_app = typer.Typer(help="Topics: list, show, create, change, delete.", no_args_is_help=True)
 
+OVERTAKES = "retention_overtakes_in"
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="The name of a topic.")]
 Partitions: TypeAlias = Annotated[
     int | None, typer.Option("--partitions", metavar="N", min=1, help="How many partitions it has.")
@@ -54,6 +55,28 @@ def show(
 ) -> None:
     """Show a topic: partitions and configuration."""
     write_one(connect(address, context, curl=curl).get(path_of("v1", "topics", name)), output, leave_out=("next",))
+
+
+@topic_app.command()
+def consumers(
+    name: Name,
+    search: Search = "",
+    kind: Annotated[
+        str | None, typer.Option("--kind", metavar="KIND", help="group, share-group, queue or subscription.")
+    ] = None,
+    sort: Annotated[str, typer.Option("--sort", metavar="BY", help="messages, seconds or name.")] = "messages",
+    limit: Limit = None,
+    address: Address = None,
+    context: ContextName = None,
+    output: Output = None,
+    curl: Curl = False,
+) -> None:
+    """Show all who read a topic, whatever their protocol: the longest lag first."""
+    broker = connect(address, context, curl=curl)
+    path = path_of("v1", "topics", name, "consumers")
+    columns = ("name", "kind", "members", "lag_messages", "lag_seconds", "trend", "stuck_since_ms", OVERTAKES)
+    found = broker.pages(path, "consumers", limit, search=search, kind=kind, sort=sort)
+    write_list(({**one, OVERTAKES: _length(one["retention_overtakes_in_ms"])} for one in found), columns, output)
 
 
 @topic_app.command()
@@ -112,6 +135,16 @@ def delete(
         confirm(f"Topic {name} with {records:,} records will be deleted", name, yes=yes)
     broker.ask("DELETE", path_of("v1", "topics", name))
     print(f"Topic {name} is deleted.")
+
+
+def _length(ms: int | None) -> str | None:
+    """For people: the largest unit that fits."""
+    if ms is None:
+        return None
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000)):
+        if ms >= size:
+            return f"{ms / size:.1f} {unit}"
+    return f"{ms / 1000:.0f} s"
 
 
 def _settings(given: list[str] | None) -> dict[str, str]:

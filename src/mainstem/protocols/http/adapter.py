@@ -11,6 +11,7 @@ from typing import Any
 from mainstem.broker.broker import Broker
 from mainstem.model.endpoints import UNKNOWN, Endpoints
 from mainstem.protocols.http.handlers.clients.connections import ConnectionHandlers
+from mainstem.protocols.http.handlers.clients.consumers import ConsumerHandlers
 from mainstem.protocols.http.handlers.groups.group_lag import GroupLag
 from mainstem.protocols.http.handlers.groups.groups import GroupHandlers
 from mainstem.protocols.http.handlers.groups.lag import LagMeter
@@ -76,6 +77,7 @@ class HttpAdapter:
             *ConnectionHandlers(operations, broker.clock).routes(),
             *AlarmHandlers(operations, broker, group_lag, spawn or self._spawn_task).routes(),
             *TopicHandlers(broker, lag_meter).routes(),
+            *ConsumerHandlers(broker, group_lag, lag_meter, spawn or self._spawn_task).routes(),
             *RecordHandlers(broker).routes(),
             *PublishHandlers(broker).routes(),
             *FollowHandlers(broker, spawn or self._spawn_task).routes(),

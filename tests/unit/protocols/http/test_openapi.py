@@ -135,6 +135,7 @@ async def test_every_route_answers_as_described(client: Client) -> None:
             ("/v1/alarms/rules/r", {"measure": "dead_letters", "above": 1}),
             ("/v1/alarms/rules/r", {"measure": "x", "above": 1}),
         ],
+        ("GET", "/v1/topics/{name}/consumers"): [("/v1/topics/t/consumers", None), ("/v1/topics/none/consumers", None)],
         ("GET", "/v1/connections/{id}"): [("/v1/connections/kafka-1", None), ("/v1/connections/x-9", None)],
         ("DELETE", "/v1/connections/{id}"): [("/v1/connections/kafka-2", None), ("/v1/connections/x-9", None)],
         ("DELETE", "/v1/alarms/rules/{name}"): [("/v1/alarms/rules/r", None), ("/v1/alarms/rules/r", None)],
