@@ -5,7 +5,7 @@
 #   make simulate SEEDS=N seeded crash simulations     make crash CYCLES=N   kill a real broker again and again
 #   make spark-crash      kill a Spark query and its broker again and again   (SPARK_CYCLES=50 QUEUE_CYCLES=20)
 #   make pipeline-crash   kill the processes of a deployed pipeline           (PIPELINE_CYCLES=10)
-#   make test-java        Kafka's own Java tools, MirrorMaker 2 and Spark's connector, where Maven Central can be reached
+#   make test-java        Kafka's own Java tools, MirrorMaker 2, Spark's connector and RocketMQ's client, where Maven Central can be reached
 #   make test-declarative a project of Spark's Declarative Pipelines over topics, run twice
 #   make test-spark-cluster  a Spark cluster on this machine, whose workers do not have mainstem
 #   make test-connect     `mainstem sql` on a Spark Connect server
@@ -51,7 +51,7 @@ test: compile
 
 # Not part of `test`: it fetches Apache Kafka, and says so and ends well where it cannot.
 test-java: compile
-	$(BIN)/python -m pytest tests/java/kafka_tools.py tests/java/share_tools.py tests/java/mirror_maker.py tests/java/streams_tools.py tests/java/spark_connector.py $(ARGS)
+	$(BIN)/python -m pytest tests/java/kafka_tools.py tests/java/share_tools.py tests/java/mirror_maker.py tests/java/streams_tools.py tests/java/spark_connector.py tests/java/rocketmq_remoting.py $(ARGS)
 
 # Not part of `test`, for its minutes.
 test-spark-cluster: compile

@@ -15,6 +15,8 @@ from mainstem.protocols.kafka import adapter as kafka
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.protocols.management import adapter as management
 from mainstem.protocols.management.session import ManagementSettings
+from mainstem.protocols.rocketmq import adapter as rocketmq
+from mainstem.protocols.rocketmq.session.settings import NamesSettings, RemotingSettings
 
 if TYPE_CHECKING:
     from mainstem.broker.broker import Broker
@@ -69,6 +71,14 @@ def _connect_management(services: Services, settings: msgspec.Struct) -> OpenSes
     return adapter.open_session
 
 
+def _connect_rocketmq_broker(services: Services, settings: msgspec.Struct) -> OpenSession:
+    return rocketmq.RemotingBroker(cast(RemotingSettings, settings), services.broker, services.operations).open_session
+
+
+def _connect_rocketmq_names(services: Services, settings: msgspec.Struct) -> OpenSession:
+    return rocketmq.NameServer(cast(NamesSettings, settings), services.broker, services.operations).open_session
+
+
 REGISTERED: dict[str, Registration] = {
     registration.name: registration
     for registration in (
@@ -80,6 +90,17 @@ REGISTERED: dict[str, Registration] = {
         ),
         Registration(http.NAME, (http.DEFAULT_PORT,), HttpSettings, _connect_http, http.check_listening),
         Registration(management.NAME, (management.DEFAULT_PORT,), ManagementSettings, _connect_management),
+        Registration(
+            rocketmq.BROKER_NAME,
+            (rocketmq.BROKER_PORT,),
+            RemotingSettings,
+            _connect_rocketmq_broker,
+            rocketmq.check_broker,
+            rocketmq.introduce,
+        ),
+        Registration(
+            rocketmq.NAMES_NAME, (rocketmq.NAMES_PORT,), NamesSettings, _connect_rocketmq_names, rocketmq.check_names
+        ),
     )
 }
 

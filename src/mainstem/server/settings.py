@@ -87,7 +87,7 @@ class Key(NamedTuple):
     @property
     def variable(self) -> str:
         """Its name in the environment."""
-        return "MAINSTEM_" + self.name.upper().replace(".", "_")
+        return "MAINSTEM_" + self.name.upper().replace(".", "_").replace("-", "_")
 
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {

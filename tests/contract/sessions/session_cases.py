@@ -11,7 +11,7 @@ from mainstem.protocols.management.session import ManagementSession, ManagementS
 from mainstem.transport.session import Session, Wake
 from mainstem.wire.websocket.frames import BINARY, NORMAL, PING, encode_close, masked
 from mainstem.wire.websocket.session import WebSocketLimits, WebSocketSession
-from tests.contract.sessions import amqp_case, kafka_case
+from tests.contract.sessions import amqp_case, kafka_case, remoting_case
 from tests.support.clients.fixed_operations import FixedOperations
 
 
@@ -160,4 +160,15 @@ def cases() -> Iterator[Case]:
             amqp_case.OVERSIZE,
             input_bytes_max=8 + amqp_case.SETTINGS.frame_bytes_max,
             opening=amqp_case.OPENING,
+        )
+    for name, is_late in (("rocketmq remoting", False), ("rocketmq remoting, answered later", True)):
+        remoting = remoting_case.StubBroker(is_late=is_late)
+        yield Case(
+            name,
+            remoting.open,
+            remoting.settle,
+            remoting_case.CONVERSATION,
+            remoting_case.OVERSIZE,
+            input_bytes_max=4 + remoting_case.SETTINGS.frame_bytes_max,
+            refuses_in_silence=True,
         )

@@ -15,11 +15,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from mainstem.server.registry import REGISTERED
+
 PATIENCE_S = 30
 """Bound of every wait: reached only when something is broken."""
 
 ANY_PORT = "http=127.0.0.1:0"
-ANY_OTHER_PORTS = {f"MAINSTEM_LISTEN_{name}": "127.0.0.1:0" for name in ("AMQP", "KAFKA", "MANAGEMENT")}
+ANY_OTHER_PORTS = {
+    f"MAINSTEM_LISTEN_{name.upper().replace('-', '_')}": "127.0.0.1:0" for name in REGISTERED if name != "http"
+}
 """Listeners that a test does not speak of take free ports, so that tests can run side by side."""
 
 
@@ -49,7 +53,7 @@ class Program:
             self.process.kill()
             raise AssertionError(f"not ready: {line!r}\n{self.process.communicate()[1].decode()}")
         addresses: dict[str, list[str]] = {}
-        for name, address in re.findall(r"(\w+)=(\S+)", line):
+        for name, address in re.findall(r"([\w-]+)=(\S+)", line):
             addresses.setdefault(name, []).append(address)
         return addresses
 

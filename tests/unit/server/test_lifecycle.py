@@ -16,7 +16,7 @@ from mainstem.transport.address import Address
 from tests.unit.server.fake_storage import FakeStorage
 
 PATIENCE_S = 10
-OTHERS_OFF = {f"MAINSTEM_LISTEN_{name.upper()}": "off" for name in REGISTERED if name != "http"}
+OTHERS_OFF = {f"MAINSTEM_LISTEN_{name.upper().replace('-', '_')}": "off" for name in REGISTERED if name != "http"}
 
 
 class Running:

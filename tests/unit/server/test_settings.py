@@ -156,7 +156,7 @@ def test_an_unknown_key_of_a_file_is_refused(text: str, name: str, hint: str, tm
 def test_a_protocol_to_come_is_refused_as_such(name: str, tmp_path: Path) -> None:
     for problem in (
         refused(listen=[f"{name}=h:1"]),
-        refused({f"MAINSTEM_LISTEN_{name.upper()}": "h:1"}),
+        refused({f"MAINSTEM_LISTEN_{name.upper().replace('-', '_')}": "h:1"}),
         refused(config=written(tmp_path, f"[listen]\n{name} = 'h:1'")),
     ):
         assert name in problem

@@ -68,7 +68,7 @@ class Toy:
 @contextlib.asynccontextmanager
 async def toy(directory: Path, *assignments: str) -> AsyncIterator[Toy]:
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    off = {f"MAINSTEM_LISTEN_{name.upper()}": "off" for name in REGISTERED if name != NAME}
+    off = {f"MAINSTEM_LISTEN_{name.upper().replace('-', '_')}": "off" for name in REGISTERED if name != NAME}
     flags = Flags(listen=["toy=127.0.0.1:0"], advertise=[], assignments=[f"data_dir={directory}", *assignments])
     server = Server(resolve(flags, off).settings, ready.set_result)
     async with asyncio.timeout(PATIENCE_S):

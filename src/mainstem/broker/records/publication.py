@@ -51,7 +51,7 @@ class Published(NamedTuple):
     """Whether it was published by an earlier request of the same key."""
 
 
-class _Sealed(NamedTuple):
+class Sealed(NamedTuple):
     """The batches of a request, and which of its records each has."""
 
     appends: list[Append]
@@ -113,7 +113,7 @@ class Publications:
         self, topic: Topic, records: Sequence[NewRecord], places: list[int], now_ms: int, state: list[Mutation]
     ) -> list[Position]:
         await self._wait_for_room()
-        job = functools.partial(_seal, topic, records, places, now_ms)
+        job = functools.partial(seal, topic, records, places, now_ms)
         sealed = await self._heavy_work.run(job) if len(records) > ENCODED_AT_ONCE else job()
         later = [number for number, record in enumerate(records) if record.due_ms is not None]
         additions = self._schedules.additions(()) if later else None
@@ -177,9 +177,9 @@ def check_record(topic: Topic, record: NewRecord, number: int, now_ms: int) -> N
         raise BatchTooLarge(f"a record of {size} bytes; topic {topic.name} takes {topic.batch_bytes_max}")
 
 
-def _seal(topic: Topic, records: Sequence[NewRecord], places: list[int], now_ms: int) -> _Sealed:
+def seal(topic: Topic, records: Sequence[NewRecord], places: Sequence[int], now_ms: int) -> Sealed:
     """Batches of what is published at once, by partition."""
-    sealed = _Sealed([], [])
+    sealed = Sealed([], [])
     by_partition: dict[int, list[int]] = {}
     sizes: dict[int, int] = {}
     size_max = min(BATCH_BYTES, topic.batch_bytes_max)
@@ -199,7 +199,7 @@ def _seal(topic: Topic, records: Sequence[NewRecord], places: list[int], now_ms:
 
 
 def _end_batch(
-    sealed: _Sealed, topic: Topic, records: Sequence[NewRecord], place: int, numbers: list[int], now_ms: int
+    sealed: Sealed, topic: Topic, records: Sequence[NewRecord], place: int, numbers: list[int], now_ms: int
 ) -> None:
     batch = encode_batch(
         (

@@ -67,7 +67,7 @@ class Strand:
 
     async def _open(self, result: ReadResult, first: int, end: int) -> list[Record]:
         job = functools.partial(open_committed, result, first, end)
-        opened, unreadable = await self._heavy_work.run(job) if _is_heavy(result) else job()
+        opened, unreadable = await self._heavy_work.run(job) if is_heavy(result) else job()
         self.unreadable += unreadable
         return opened
 
@@ -113,7 +113,8 @@ def _window(facts: ReadResult, left: int) -> int:
     return max(1, min(left, WINDOW_RECORDS_MAX, WINDOW_BYTES // average))
 
 
-def _is_heavy(result: ReadResult) -> bool:
+def is_heavy(result: ReadResult) -> bool:
+    """Whether a thread should open it."""
     size = 0
     for buffer in result.batches:
         size += len(buffer)

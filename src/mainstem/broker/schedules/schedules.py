@@ -11,11 +11,14 @@ from mainstem.broker.schedules.delivery import Delivery, Outbox
 from mainstem.broker.schedules.mover import Mover
 from mainstem.broker.schedules.search import Pending, PendingPage, ScheduleSearch, Search, SearchPosition
 from mainstem.broker.schedules.window import DueWindow
+from mainstem.coordination.schedules.delay_levels import DELAY_LEVELS_MS, level_delay_ms
 from mainstem.coordination.schedules.errors import NotScheduled
 from mainstem.coordination.schedules.schedule import SCOPE, ScheduleBook
 from mainstem.coordination.schedules.scheduled_record import Letter, Target, due_of
 from mainstem.model.errors import MainstemError
 from mainstem.storage.contract import Edge, Engine
+
+__all__ = ["DELAY_LEVELS_MS", "Schedules", "level_delay_ms"]
 
 
 class Schedules:

@@ -1,0 +1,144 @@
+"""What the server registers for RocketMQ."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+from mainstem.broker.broker import Broker
+from mainstem.model.endpoints import UNKNOWN, Endpoints
+from mainstem.protocols.rocketmq.handlers.remoting.administration import AdministrationHandlers
+from mainstem.protocols.rocketmq.handlers.remoting.calls import Handler, Spawn
+from mainstem.protocols.rocketmq.handlers.remoting.connection import RemotingConnection
+from mainstem.protocols.rocketmq.handlers.remoting.locks import LockHandlers
+from mainstem.protocols.rocketmq.handlers.remoting.membership import Membership
+from mainstem.protocols.rocketmq.handlers.remoting.offsets import GroupOffsets, OffsetHandlers
+from mainstem.protocols.rocketmq.handlers.remoting.pulling import PullHandlers
+from mainstem.protocols.rocketmq.handlers.remoting.retries import RetryHandlers
+from mainstem.protocols.rocketmq.handlers.remoting.routes import RouteHandlers
+from mainstem.protocols.rocketmq.handlers.remoting.sending import SendHandlers
+from mainstem.protocols.rocketmq.session.remoting import RemotingSession
+from mainstem.protocols.rocketmq.session.settings import NamesSettings, RemotingSettings
+
+BROKER_NAME, NAMES_NAME = "rocketmq-broker", "rocketmq-names"
+BROKER_PORT, NAMES_PORT = 10911, 9876
+
+_rules: WeakKeyDictionary[Broker, RemotingSettings] = WeakKeyDictionary()
+"""The name server speaks of the broker by the settings of the broker's listener."""
+
+
+class Operations(Protocol):
+    """What the server tells about itself."""
+
+    def advertised(self) -> Mapping[str, list[str]]:
+        """The addresses clients are shown, by listener name."""
+
+    def version(self) -> str:
+        """Of this program."""
+
+
+def check_broker(settings: RemotingSettings, hosts: Iterable[str]) -> None:
+    """Whether it is safe to listen there. Raises ValueError."""
+    _check(BROKER_NAME, settings.anybody_from_anywhere, hosts)
+
+
+def check_names(settings: NamesSettings, hosts: Iterable[str]) -> None:
+    """Whether it is safe to listen there. Raises ValueError."""
+    _check(NAMES_NAME, settings.anybody_from_anywhere, hosts)
+
+
+def _check(name: str, is_open: bool, hosts: Iterable[str]) -> None:
+    for host in hosts:
+        if not is_open and not _is_loopback(host):
+            raise ValueError(
+                f"{name} would be open to anybody who reaches {host}: set {name}.anybody_from_anywhere=true"
+            )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def introduce(broker: Broker, settings: RemotingSettings) -> None:
+    """Keep the rules that both listeners follow, whether the broker's listens or not."""
+    _rules[broker] = settings
+
+
+class _Tasks:
+    """What runs until it ends. The loop itself holds tasks only weakly."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[None]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+
+class RemotingBroker:
+    """Serves clients of the remoting protocol; name servers' requests too."""
+
+    def __init__(
+        self, settings: RemotingSettings, broker: Broker, operations: Operations, spawn: Spawn | None = None
+    ) -> None:
+        self._settings = settings
+        self._broker = broker
+        self._spawn = spawn or _Tasks().spawn
+        self.membership = Membership(broker, settings)
+        offsets = GroupOffsets(broker, self._spawn)
+        routes = RouteHandlers(broker, settings, lambda: address_of(operations))
+        self._handlers: dict[int, Handler] = {
+            **routes.handlers(),
+            **SendHandlers(broker, settings).handlers(),
+            **PullHandlers(broker, self.membership, offsets, self._spawn).handlers(),
+            **OffsetHandlers(broker, offsets).handlers(),
+            **self.membership.handlers(),
+            **RetryHandlers(broker, settings).handlers(),
+            **LockHandlers(broker, self.membership).handlers(),
+            **AdministrationHandlers(broker, settings, self.membership, operations.version()).handlers(),
+        }
+
+    def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> RemotingSession:
+        """For a new connection."""
+        return RemotingSession(
+            wake,
+            self._settings,
+            lambda session: RemotingConnection(self._broker, self._handlers, self._spawn, session, endpoints),
+        )
+
+
+class NameServer:
+    """Answers where topics are."""
+
+    def __init__(
+        self,
+        settings: NamesSettings,
+        broker: Broker,
+        operations: Operations,
+        spawn: Spawn | None = None,
+    ) -> None:
+        self._settings = settings
+        self._broker = broker
+        self._spawn = spawn or _Tasks().spawn
+        rules = _rules.get(broker, RemotingSettings())
+        self._handlers = RouteHandlers(broker, rules, lambda: address_of(operations)).names_handlers()
+
+    def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> RemotingSession:
+        """For a new connection."""
+        return RemotingSession(
+            wake,
+            self._settings,
+            lambda session: RemotingConnection(self._broker, self._handlers, self._spawn, session, endpoints),
+        )
+
+
+def address_of(operations: Operations) -> str | None:
+    """Where the broker is, for clients; None: it does not listen."""
+    return next(iter(operations.advertised().get(BROKER_NAME, ())), None)

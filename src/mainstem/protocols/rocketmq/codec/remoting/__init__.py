@@ -1,0 +1,1 @@
+"""Frames, messages and properties of the remoting protocol."""

@@ -1,0 +1,1 @@
+"""Words of RocketMQ and ours."""

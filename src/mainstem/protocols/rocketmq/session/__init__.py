@@ -1,0 +1,1 @@
+"""State machines of connections."""
