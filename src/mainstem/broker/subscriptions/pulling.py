@@ -85,7 +85,9 @@ def _check(queue: Queue) -> None:
     if queue.readers is not None:
         raise UnsuitableSource(f"{queue.name} is a stream: its messages stay, read the records of its topic")
     if queue.properties.auto_delete:
-        raise UnsuitableSource(f"queue {queue.name} goes when its last consumer leaves, and a request is no lasting one")
+        raise UnsuitableSource(
+            f"queue {queue.name} goes when its last consumer leaves, and a request is no lasting one"
+        )
     if queue.properties.exclusive:
         raise QueueLocked(f"queue {queue.name} is for the connection that declared it")
 
