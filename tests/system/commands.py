@@ -1,14 +1,16 @@
 """Runs commands against a broker, in a pipe or at a terminal."""
 
+import contextlib
 import json
 import os
 import pty
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.support.serving.program import PATIENCE_S
+from tests.support.serving.program import ANY_PORT, PATIENCE_S, running
 
 
 class Shell:
@@ -33,6 +35,21 @@ class Shell:
         self.errors = ran.stderr.decode()
         return ran.stdout.decode()
 
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """A command that goes on while others run."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "mainstem.cli", *words], stdout=subprocess.PIPE, env=self.environment
+        )
+
+    def complete(self, shell: str, **typed: str) -> str:
+        """What a shell is told when somebody presses the tabulator."""
+        environment = {**self.environment, "_MAINSTEM_COMPLETE": f"complete_{shell}", **typed}
+        ran = subprocess.run(
+            [sys.executable, "-m", "mainstem.cli"], capture_output=True, text=True, env=environment, timeout=PATIENCE_S
+        )
+        assert ran.stderr == ""
+        return ran.stdout
+
     def lines(self, *words: str) -> list[Any]:
         return [json.loads(line) for line in self.run(*words).splitlines()]
 
@@ -54,3 +71,12 @@ class Shell:
             seen += data
         os.close(terminal)
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), seen.decode()
+
+
+@contextlib.contextmanager
+def serving(home: Path) -> Iterator[tuple[Shell, dict[str, list[str]]]]:
+    """A broker that listens for HTTP, Kafka and AMQP, and its addresses."""
+    options = [word for name in ("kafka", "amqp") for word in ("--listen", f"{name}=127.0.0.1:0")]
+    with running(home / "data", "--listen", ANY_PORT, *options) as program:
+        addresses = program.wait_ready()
+        yield Shell(addresses["http"][0], home), addresses

@@ -1,5 +1,6 @@
 """Commands against a running broker: in a pipe, at a terminal, and how they end."""
 
+import json
 import resource
 import subprocess
 import sys
@@ -71,10 +72,11 @@ def test_nouns_have_the_same_verbs(shell: Shell) -> None:
     waiting = shell.run("schedule", "add", "work", "later", "--in", "2h", "-o", "name").strip()
     moved = shell.run("schedule", "move", waiting, "--in", "3h", "-o", "name").strip()
     assert [one["id"] for one in shell.lines("schedule", "list")] == [moved]
-    shell.run("schedule", "cancel", moved)
+    shell.run("schedule", "cancel", moved, "--dry-run")
+    shell.run("schedule", "cancel", moved, "--yes")
     shell.run("alarm", "set", "quiet", "live.records_in", "--below", "1", "--for", "1h", "--critical")
     assert "quiet" in shell.run("alarm", "rules", "-o", "name").split()
-    shell.run("alarm", "remove", "quiet")
+    shell.run("alarm", "remove", "quiet", "--yes")
     assert shell.run("alarm", "remove", "quiet", status=3) == ""
     shell.run("alarm", "list")
     assert shell.lines("status")[0]["condition"] == "ready"
@@ -139,7 +141,8 @@ def test_contexts_are_kept_and_used(shell: Shell, tmp_path: Path) -> None:
     shell.run("context", "use", "there")
     assert [one["current"] for one in shell.lines("context", "list")] == [False, True]
     shell.run("topic", "list", status=5)
-    shell.run("context", "remove", "there")
+    shell.run("context", "remove", "there", status=2)
+    shell.run("context", "remove", "there", "--yes")
     shell.run("context", "show", status=3)
     shell.environment["MAINSTEM_ADDRESS"] = shell.address
 
@@ -159,3 +162,83 @@ def test_help_is_quick_and_loads_no_broker(option: str) -> None:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert ran.stderr == "[]\n"
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5, "0.15 s where nothing else runs"
+
+
+def test_exchanges_are_made_bound_and_removed(shell: Shell) -> None:
+    shell.run("queue", "create", "bound")
+    shell.run("exchange", "create", "prices", "--kind", "topic", "--argument", "alternate-exchange=amq.fanout")
+    assert shell.lines("exchange", "bind", "prices", "bound", "--key", "a.*")[0]["routing_key"] == "a.*"
+    shell.run("exchange", "bind", "prices", "amq.direct", "--to-exchange")
+    assert len(shell.lines("exchange", "show", "prices")[0]["bindings"]) == 2
+    assert "prices" in shell.run("exchange", "list", "-o", "name").split()
+    assert len(shell.lines("exchange", "unbind", "prices", "bound", "--dry-run")) == 1
+    shell.run("exchange", "unbind", "prices", "bound", "--key", "b", "--yes", status=3)
+    shell.run("exchange", "unbind", "prices", "bound", "--yes")
+    assert "would be deleted" in shell.run("exchange", "delete", "prices", "--dry-run")
+    shell.run("exchange", "delete", "prices", status=2)
+    status, screen = shell.at_terminal("exchange", "delete", "prices", types="prices\n")
+    assert (status, "Exchange prices is deleted." in screen) == (0, True)
+    shell.run("exchange", "show", "prices", status=3)
+
+
+def test_a_request_prints_its_reply_or_ends_with_1(shell: Shell) -> None:
+    shell.run("topic", "create", "asked.prices")
+    shell.run("request", "asked.prices", "ping", "--timeout", "50ms", status=1)
+    assert "nobody has answered" in shell.errors
+    shell.run("request", "asked.prices", "ping", "--timeout", "2h", status=2)
+    asking = shell.start("request", "asked.prices", "ping", "-H", "a=b", "--timeout", "20s")
+    request = json.loads(shell.run("consume", "asked.prices", "--from", "1", "-f", "-n", "1", "-o", "jsonl"))
+    assert (request["text"], request["headers"]["a"]) == ("ping", "b")
+    correlation = f"correlation-id={request['headers']['correlation-id']}"
+    shell.run("produce", request["headers"]["reply-to"], "pong", "-H", correlation)
+    assert asking.communicate(timeout=PATIENCE_S)[0] == b"pong\n"
+    assert asking.returncode == 0
+
+
+def test_consumers_of_a_topic_are_listed(shell: Shell) -> None:
+    shell.run("queue", "create", "read.here")
+    shell.run("produce", "read.here", "a")
+    (found,) = shell.lines("topic", "consumers", "read.here")
+    assert (found["kind"], found["name"], found["lag_messages"]) == ("queue", "read.here", 1)
+    status, screen = shell.at_terminal("topic", "consumers", "read.here")
+    assert (status, screen.split()[:3]) == (0, ["NAME", "KIND", "MEMBERS"])
+    shell.run("topic", "consumers", "none", status=3)
+
+
+def test_top_draws_a_screen_and_writes_lines_in_a_pipe(shell: Shell) -> None:
+    shell.run("topic", "create", "busy")
+    seen = shell.lines("top", "--count", "2", "--interval", "100ms")
+    assert len(seen) == 2
+    assert {"time_ms", "topics", "alarms"} <= seen[0].keys()
+    status, screen = shell.at_terminal("top", types="q")
+    assert status == 0
+    assert "\x1b[?1049h" in screen, "it takes the screen"
+    assert screen.rstrip().endswith("\x1b[?1049l"), "and gives it back"
+    assert "BUSIEST TOPICS" in screen
+    status, screen = shell.at_terminal("top", "--count", "2", "--interval", "100ms")
+    assert (status, screen.count("PROTOCOL")) == (0, 2)
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands_and_names(shell: Shell, name: str) -> None:
+    assert "_MAINSTEM_COMPLETE" in shell.run("completion", name)
+    shell.run("topic", "create", f"completed.{name}")
+    typed = {
+        "bash": {"COMP_WORDS": "mainstem topic show compl", "COMP_CWORD": "3"},
+        "zsh": {"_TYPER_COMPLETE_ARGS": "mainstem topic show compl"},
+        "fish": {"_TYPER_COMPLETE_ARGS": "mainstem topic show compl", "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+    }[name]
+    found = shell.complete(name, **typed)
+    assert f"completed.{name}" in found
+    away = shell.complete(name, **typed, MAINSTEM_ADDRESS="127.0.0.1:1")
+    assert away.strip() in ("", "_files"), away
+
+
+def test_every_form_of_output_is_everywhere(shell: Shell) -> None:
+    shell.run("topic", "create", "formed")
+    for words in (("topic", "list", "--search", "formed"), ("topic", "show", "formed"), ("status",)):
+        assert json.loads(shell.run(*words, "-o", "json"))
+        assert len(shell.run(*words, "-o", "jsonl").splitlines()) == 1
+        assert len(shell.run(*words, "-o", "csv").splitlines()) == 2
+        assert len(shell.run(*words, "-o", "name").splitlines()) == 1
+        assert shell.run(*words, "-o", "table")

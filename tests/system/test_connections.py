@@ -8,18 +8,15 @@ import pika
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.support.serving.program import ANY_PORT, running
-from tests.system.commands import Shell
+from tests.system.commands import Shell, serving
 
 pytestmark = pytest.mark.system
 
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[tuple[Shell, dict[str, list[str]]]]:
-    options = [word for name in ("kafka", "amqp") for word in ("--listen", f"{name}=127.0.0.1:0")]
-    with running(tmp_path / "data", "--listen", ANY_PORT, *options) as program:
-        addresses = program.wait_ready()
-        yield Shell(addresses["http"][0], tmp_path), addresses
+    with serving(tmp_path) as found:
+        yield found
 
 
 def test_clients_of_every_protocol_are_listed_and_closed(served: tuple[Shell, dict[str, list[str]]]) -> None:

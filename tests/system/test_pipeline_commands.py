@@ -95,7 +95,7 @@ def test_deployed_failing_paused_and_removed(served: Served, tmp_path: Path) -> 
         assert command(tmp_path, "list", *http).stdout.startswith("copy  ")
         command(tmp_path, "pause", "copy", *http)
         wait_state(served, "paused")
-        done = command(tmp_path, "remove", "copy", *http)
+        done = command(tmp_path, "remove", "copy", "--yes", *http)
         assert (done.returncode, done.stdout) == (0, "Pipeline copy is removed.\n")
         assert command(tmp_path, "status", "copy", *http).returncode == 1
     finally:

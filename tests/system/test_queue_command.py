@@ -38,11 +38,11 @@ def test_what_is_acquired_is_shown_and_released(tmp_path: Path) -> None:
         (line,) = run(served, "acquisitions")
         assert line.startswith(f"{taken}  pinned ")
         assert calls.acquire(subscribed, records_max=10, lease_ms=60_000) is None
-        assert run(served, "release", taken) == ["2 records of g are free"]
+        assert run(served, "release", taken, "--yes") == ["2 records of g are free"]
         assert run(served, "acquisitions") == []
         assert len(run(served, "acquisitions", "--all")) == 1
         assert calls.acquire(subscribed, records_max=10, lease_ms=60_000) is not None
-        failed = CliRunner().invoke(app, ["queue", "release", "nothing", "--http", served.http])
+        failed = CliRunner().invoke(app, ["queue", "release", "nothing", "--yes", "--http", served.http])
         assert (failed.exit_code, "no acquisition nothing" in failed.output) == (1, True)
     finally:
         served.kill()

@@ -33,6 +33,7 @@
     alarms        rules over what is measured, and what they found
     live          numbers of the whole broker, with a short history
     records       records of a topic, page by page, for readers without a group
+    requests      records that wait for a reply
     publications  records of one request, published together, once where the client names it
     pipelines     what Spark is to run, and who runs it
 
@@ -73,6 +74,7 @@ from mainstem.broker.queues.settings import QueueSettings
 from mainstem.broker.records.browsing import Records
 from mainstem.broker.records.once import Once
 from mainstem.broker.records.publication import Publications
+from mainstem.broker.requests import Requests
 from mainstem.broker.routes import Routes
 from mainstem.broker.schedules.delivery import BrokerDelivery
 from mainstem.broker.schedules.recurrences import Recurrences
@@ -190,6 +192,7 @@ class Broker:
         self.live = LiveNumbers(engine, clock, self.topics)
         self.records = Records(engine, clock, self.heavy_work)
         self.publications = Publications(engine, clock, self.schedules, self.intake, self.heavy_work, Once(engine))
+        self.requests = Requests(self.queues, self.publications, self.dialects)
         self.alarms = Alarms(engine, clock, self.topics, self.publications)
 
     @property

@@ -6,6 +6,7 @@ A command is imported when it is used: `--help` and `--version` load neither the
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import Annotated, Any, NamedTuple
 
@@ -13,6 +14,9 @@ import typer
 from typer.core import TyperGroup
 
 from mainstem.cli.terminal.exits import INTERRUPTED
+
+COMPLETION_VARIABLE = "_MAINSTEM_COMPLETE"
+"""A shell sets it that wants to complete what was typed."""
 
 
 class Entry(NamedTuple):
@@ -28,11 +32,14 @@ COMMANDS = {
     "status": Entry("daily.status", "status", "Show whether a broker is well."),
     "produce": Entry("daily.produce", "produce", "Publish records."),
     "consume": Entry("daily.consume", "consume", "Read records; with -f, go on with what comes."),
-    "bench": Entry("daily.bench", "bench", "Put load on a broker over HTTP, with latencies."),
+    "request": Entry("daily.request", "request", "Publish a record and print the reply to it."),
+    "top": Entry("daily.top", "top", "What a broker does now, on the full screen."),
+    "bench": Entry("daily.bench", "bench", "Put load on a broker over HTTP, Kafka or AMQP, with latencies."),
     "sql": Entry("sql_command", "sql", "Run SQL over topics."),
     "topic": Entry("nouns.topic", "topic_app", "Topics: list, show, create, change, delete."),
     "group": Entry("nouns.group", "group_app", "Groups: list, show, seek, delete."),
     "queue": Entry("nouns.queue", "queue_app", "Queues: list, show, create, pause, rewind, purge, and more."),
+    "exchange": Entry("nouns.exchange", "exchange_app", "Exchanges: list, show, create, delete, bind, unbind."),
     "deadletter": Entry("nouns.deadletter", "deadletter_app", "Dead letters: list, show, edit, redrive, delete."),
     "schedule": Entry("nouns.schedule", "schedule_app", "The schedule: list, show, add, move, cancel."),
     "alarm": Entry("nouns.alarm", "alarm_app", "Alarms: list, rules, set, remove."),
@@ -103,6 +110,10 @@ def root(
 
 def main() -> None:
     """Run the command line."""
+    if COMPLETION_VARIABLE in os.environ:
+        from typer._completion_classes import completion_init
+
+        completion_init()
     try:
         app(prog_name="mainstem")
     except KeyboardInterrupt:

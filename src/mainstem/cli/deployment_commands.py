@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import logging
 import sys
 import time
@@ -15,8 +14,11 @@ import typer
 
 from mainstem.cli.pipeline_commands import EXIT_FAILED, File, check_spark, pipeline_app, read_definition
 from mainstem.cli.settings_options import EXIT_REFUSED
+from mainstem.cli.terminal.asking import confirm
 from mainstem.cli.terminal.contexts import choose
 from mainstem.cli.terminal.exits import fail
+from mainstem.cli.terminal.options import DryRun, Output, Yes
+from mainstem.cli.terminal.output import Form, write_list, write_one
 from mainstem.model.errors import MainstemError
 from mainstem.sdk.http_api import ask, path_of
 
@@ -31,7 +33,7 @@ Http: TypeAlias = Annotated[
     typer.Option("--address", "--http", metavar="HOST:PORT", help="The broker's HTTP listener.", show_default=False),
 ]
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="The name of a pipeline.")]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", hidden=True)]
 
 
 @pipeline_app.command()
@@ -55,6 +57,7 @@ def list_pipelines(
     http: Http = None,
     everything: Annotated[bool, typer.Option("--all", help="The broker's own pipelines too.")] = False,
     as_json: Json = False,
+    output: Output = None,
 ) -> None:
     """Show what is deployed, and how it is getting on."""
     query: dict[str, Any] = {"limit": PAGE} | ({"all": "true"} if everything else {})
@@ -64,19 +67,19 @@ def list_pipelines(
         page = _ask(http, "GET", following)
         found += page["pipelines"]
         following = page["next"]
-    if as_json:
-        print(json.dumps(found, indent=2))
+    if as_json or output is not None:
+        write_list(found, ("name", "state", "revision", "restarts", "error"), Form.JSON if as_json else output)
         return
     for one in found:
         print(_line(one))
 
 
 @pipeline_app.command()
-def status(name: Name, http: Http = None, as_json: Json = False) -> None:
+def status(name: Name, http: Http = None, as_json: Json = False, output: Output = None) -> None:
     """Show one pipeline: its state, restarts, last error and progress."""
     found = _ask(http, "GET", path_of("v1", "pipelines", name))
-    if as_json:
-        print(json.dumps(found, indent=2))
+    if as_json or output is not None:
+        write_one(found, Form.JSON if as_json else output)
         return
     print(_line(found))
     for label, value in (
@@ -134,8 +137,13 @@ def stop(name: Name, http: Http = None) -> None:
 
 
 @pipeline_app.command()
-def remove(name: Name, http: Http = None) -> None:
+def remove(name: Name, yes: Yes = False, dry_run: DryRun = False, http: Http = None) -> None:
     """End a pipeline and forget it, with its checkpoints; what it wrote stays."""
+    _ask(http, "GET", path_of("v1", "pipelines", name))
+    if dry_run:
+        print(f"Pipeline {name} would be removed, with its checkpoints.")
+        return
+    confirm(f"Pipeline {name} will be removed, with its checkpoints", name, yes=yes)
     _ask(http, "DELETE", path_of("v1", "pipelines", name))
     print(f"Pipeline {name} is removed.")
 

@@ -12,6 +12,7 @@ from mainstem.protocols.amqp.codec.methods import Method, decode_method, encode_
 from mainstem.protocols.amqp.codec.properties import decode_properties, encode_properties
 from mainstem.protocols.amqp.handlers import connection as connections
 from mainstem.protocols.amqp.session import AmqpSettings
+from mainstem.server.request_meters import RequestMeter
 from tests.support.clients.session_client import SessionClient
 from tests.support.worlds.brokers import PATIENCE_S, with_broker
 
@@ -20,8 +21,14 @@ GUEST = b"\0guest\0guest"
 
 
 class Operations:
+    def __init__(self) -> None:
+        self.meters: dict[str, RequestMeter] = {}
+
     def version(self) -> str:
         return "1.2.3"
+
+    def request_meter(self, protocol: str, operation: str, untimed: int = 0) -> RequestMeter:
+        return self.meters.setdefault(operation, RequestMeter(untimed))
 
 
 class Frame:

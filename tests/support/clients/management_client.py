@@ -11,6 +11,7 @@ from mainstem.protocols.amqp.adapter import AmqpAdapter
 from mainstem.protocols.amqp.session import AmqpSettings
 from mainstem.protocols.management.adapter import ManagementAdapter
 from mainstem.protocols.management.session import ManagementSettings
+from mainstem.server.request_meters import RequestMeter
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.transport.address import Address
 from tests.support.clients.http_client import Reply, read_replies, request_bytes
@@ -26,6 +27,7 @@ class FixedListener(NamedTuple):
 
 class FixedOperations:
     def __init__(self, host: str = "127.0.0.1") -> None:
+        self.meters: dict[tuple[str, str], RequestMeter] = {}
         self.listeners = [
             FixedListener("amqp", Address("127.0.0.1", 5672)),
             FixedListener("management", Address(host, 15672)),
@@ -36,6 +38,9 @@ class FixedOperations:
 
     def condition(self) -> str:
         return "ready"
+
+    def request_meter(self, protocol: str, operation: str, untimed: int = 0) -> RequestMeter:
+        return self.meters.setdefault((protocol, operation), RequestMeter(untimed))
 
 
 class Admin:

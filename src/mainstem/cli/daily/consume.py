@@ -11,6 +11,7 @@ import typer
 
 from mainstem.cli.terminal.broker import Broker, Reply, connect, note, path_of, with_query
 from mainstem.cli.terminal.exits import INTERRUPTED, WRONG_USE, fail
+from mainstem.cli.terminal.names import names_of
 from mainstem.cli.terminal.options import DEFAULT_NAMESPACE, Address, ContextName, Curl, Namespace, Output
 from mainstem.cli.terminal.output import Form, end_pipe, form_of, moment, write_list
 from mainstem.cli.terminal.times import parse_time
@@ -22,7 +23,7 @@ COLUMNS = ("partition", "offset", "time_ms", "key", "value", "headers")
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.", autocompletion=names_of("topics"))],
     begin: Annotated[
         str | None,
         typer.Option(

@@ -11,6 +11,7 @@ import typer
 
 from mainstem.cli.terminal.broker import Broker, connect, note, path_of, with_query
 from mainstem.cli.terminal.exits import INTERRUPTED, WRONG_USE, fail
+from mainstem.cli.terminal.names import names_of
 from mainstem.cli.terminal.options import DEFAULT_NAMESPACE, Address, ContextName, Curl, Namespace
 from mainstem.cli.terminal.times import parse_length
 
@@ -20,7 +21,7 @@ LINES = "application/x-ndjson"
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where to publish.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where to publish.", autocompletion=names_of("topics"))],
     values: Annotated[
         list[str] | None, typer.Argument(metavar="[VALUE]...", help="A record each. Without any: standard input.")
     ] = None,
@@ -45,7 +46,7 @@ def produce(
     """
     more: dict[str, Any] = {} if key is None else {"key": key}
     if headers:
-        more["headers"] = dict(_header(text) for text in headers)
+        more["headers"] = dict(parse_header(text) for text in headers)
     if partition is not None:
         more["partition"] = partition
     if after is not None:
@@ -69,7 +70,8 @@ def _report(broker: Broker, topic: str, sent: int) -> None:
         note(f"{sent:,} records were published to {topic} at {broker.context.address}.")
 
 
-def _header(text: str) -> tuple[str, str]:
+def parse_header(text: str) -> tuple[str, str]:
+    """A header as it is typed. Ends the command for anything else."""
     name, separator, content = text.partition("=")
     if not separator or not name:
         fail([f"--header {text}: must be NAME=TEXT"], WRONG_USE)

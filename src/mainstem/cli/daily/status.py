@@ -11,8 +11,11 @@ from mainstem.cli.terminal.output import write_one
 
 
 def status(address: Address = None, context: ContextName = None, output: Output = None, curl: Curl = False) -> None:
-    """Show the broker: version, condition, listeners, storage. Ends with 1 where it is not ready."""
-    node = connect(address, context, curl=curl).get("/v1/node")
+    """Show the broker: version, condition, rate, disk, alarms, listeners. Ends with 1 where it is not ready."""
+    broker = connect(address, context, curl=curl)
+    node = broker.get("/v1/node")
+    alarms = broker.get("/v1/alarms")["alarms"]
+    rates = broker.get("/v1/live", topics=1)["series"].get("records_in") or [None]
     shown = {
         "condition": node["condition"],
         "version": node["version"],
@@ -20,6 +23,9 @@ def status(address: Address = None, context: ContextName = None, output: Output 
         "topics": node["topics"],
         "groups": node["groups"],
         "connections": sum(one["connections"] for one in node["listeners"]),
+        "records_in_per_second": rates[-1],
+        "free_bytes": node["storage"].get("disk_free_bytes"),
+        "alarms": alarms,
         "listeners": node["listeners"],
     }
     write_one(shown, output, name="condition")

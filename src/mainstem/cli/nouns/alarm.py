@@ -6,9 +6,10 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from mainstem.cli.terminal.asking import confirm
 from mainstem.cli.terminal.broker import connect, path_of
-from mainstem.cli.terminal.exits import FAILED, WRONG_USE, fail
-from mainstem.cli.terminal.options import Address, ContextName, Curl, Output
+from mainstem.cli.terminal.exits import FAILED, NOT_FOUND, WRONG_USE, fail
+from mainstem.cli.terminal.options import Address, ContextName, Curl, DryRun, Output, Yes
 from mainstem.cli.terminal.output import write_list, write_one
 from mainstem.cli.terminal.times import parse_length
 
@@ -76,7 +77,22 @@ def set_rule(
 
 
 @alarm_app.command()
-def remove(name: Name, address: Address = None, context: ContextName = None, curl: Curl = False) -> None:
+def remove(
+    name: Name,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    address: Address = None,
+    context: ContextName = None,
+    curl: Curl = False,
+) -> None:
     """Switch a rule off; a default stays off until it is set again."""
-    connect(address, context, curl=curl).ask("DELETE", path_of("v1", "alarms", "rules", name))
+    broker = connect(address, context, curl=curl)
+    if not curl:
+        if name not in broker.get("/v1/alarms")["rules"]:
+            fail([f"there is no rule {name}."], NOT_FOUND)
+        if dry_run:
+            print(f"Rule {name} would be switched off.")
+            return
+        confirm(f"Rule {name} will be switched off", name, yes=yes)
+    broker.ask("DELETE", path_of("v1", "alarms", "rules", name))
     print(f"Rule {name} is off.")

@@ -8,12 +8,15 @@ import typer
 
 from mainstem.cli.terminal.asking import confirm
 from mainstem.cli.terminal.broker import connect, path_of
+from mainstem.cli.terminal.names import names_of
 from mainstem.cli.terminal.options import Address, ContextName, Curl, DryRun, Limit, Output, Search, Yes
 from mainstem.cli.terminal.output import write_list, write_one
 
 connection_app = typer.Typer(help="Connections: list, show, close.", no_args_is_help=True)
 
-Id: TypeAlias = Annotated[str, typer.Argument(metavar="ID", help="As `list` shows it.")]
+Id: TypeAlias = Annotated[
+    str, typer.Argument(metavar="ID", help="As `list` shows it.", autocompletion=names_of("connections", "id"))
+]
 COLUMNS = (
     "id",
     "client",

@@ -6,10 +6,11 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from mainstem.cli.terminal.asking import confirm
 from mainstem.cli.terminal.broker import split_address
 from mainstem.cli.terminal.contexts import Context, Contexts, read_contexts, write_contexts
 from mainstem.cli.terminal.exits import NOT_FOUND, fail
-from mainstem.cli.terminal.options import Output
+from mainstem.cli.terminal.options import DryRun, Output, Yes
 from mainstem.cli.terminal.output import write_list, write_one
 
 context_app = typer.Typer(help="Brokers by name: list, show, add, use, remove.", no_args_is_help=True)
@@ -69,10 +70,14 @@ def use(name: Name) -> None:
 
 
 @context_app.command()
-def remove(name: Name) -> None:
+def remove(name: Name, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Forget one."""
     contexts = read_contexts()
     _known(contexts, name)
+    if dry_run:
+        print(f"Context {name} would be removed.")
+        return
+    confirm(f"Context {name} will be removed", name, yes=yes)
     known = {known: one for known, one in contexts.known.items() if known != name}
     write_contexts(Contexts("" if contexts.current == name else contexts.current, known))
     print(f"Context {name} is removed.")

@@ -9,13 +9,16 @@ import typer
 from mainstem.cli.terminal.asking import confirm
 from mainstem.cli.terminal.broker import connect, path_of
 from mainstem.cli.terminal.exits import FAILED, WRONG_USE, fail
+from mainstem.cli.terminal.names import names_of
 from mainstem.cli.terminal.options import Address, ContextName, Curl, DryRun, Limit, Output, Search, Yes
 from mainstem.cli.terminal.output import write_list, write_one
 from mainstem.cli.terminal.times import parse_length, parse_time
 
 group_app = typer.Typer(help="Groups: list, show, seek, delete.", no_args_is_help=True)
 
-Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="The name of a group.")]
+Name: TypeAlias = Annotated[
+    str, typer.Argument(metavar="NAME", help="The name of a group.", autocompletion=names_of("groups"))
+]
 
 
 @group_app.callback()

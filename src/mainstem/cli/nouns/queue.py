@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeAlias
@@ -26,7 +25,7 @@ from mainstem.cli.terminal.options import (
     Search,
     Yes,
 )
-from mainstem.cli.terminal.output import write_list, write_one
+from mainstem.cli.terminal.output import Form, write_list, write_one
 from mainstem.cli.terminal.times import parse_time
 from mainstem.model.errors import MainstemError
 
@@ -181,6 +180,7 @@ def rewind(
     ] = None,
     to_offset: Annotated[int | None, typer.Option("--to-offset", metavar="N", min=0, help="Of each lane.")] = None,
     yes: Yes = False,
+    dry_run: DryRun = False,
     namespace: Namespace = DEFAULT_NAMESPACE,
     address: Address = None,
     context: ContextName = None,
@@ -191,11 +191,16 @@ def rewind(
     time_ms = None if to_time is None else parse_time(to_time)
     if (time_ms is None) is (to_offset is None):
         fail(["either --to-time, as 2026-11-18T14:03:20 or 15m, or --to-offset"], WRONG_USE)
+    broker = connect(address, context, curl=curl)
     if not curl:
-        confirm(f"Queue {name} will be rewound", name, yes=yes)
+        ready = broker.get(path_of("v1", "queues", name), namespace=namespace)["ready"]
+        if dry_run:
+            print(f"Queue {name}, in which {ready:,} messages wait, would be rewound.")
+            return
+        confirm(f"Queue {name}, in which {ready:,} messages wait, will be rewound", name, yes=yes)
     wish = {"offset": to_offset} if time_ms is None else {"time_ms": time_ms}
     path = with_query(path_of("v1", "queues", name, "seek"), {"namespace": namespace})
-    write_one(connect(address, context, curl=curl).ask("POST", path, wish), output)
+    write_one(broker.ask("POST", path, wish), output)
 
 
 @queue_app.command()
@@ -220,10 +225,11 @@ def acquisitions(
         str, typer.Option("--subscription", metavar="NAME", help="Of this queue or subscription alone.")
     ] = "",
     everything: Annotated[bool, typer.Option("--all", help="Those too that have ended.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,
     address: Address = None,
     context: ContextName = None,
     http: OldAddress = None,
+    output: Output = None,
 ) -> None:
     """Print what is acquired and not settled, the oldest first."""
     from mainstem.sdk.acquisitions import Acquisitions
@@ -234,14 +240,20 @@ def acquisitions(
         )
     except MainstemError as error:
         fail([str(error)], EXIT_FAILED)
-    for one in found:
-        if everything or one["condition"] in HELD:
-            print(json.dumps(one) if as_json else _line(one))
+    shown = [one for one in found if everything or one["condition"] in HELD]
+    if output is not None or as_json:
+        columns = ("id", "subscription", "condition", "records", "opened_ms")
+        write_list(shown, columns, output or Form.JSONL, name="id")
+        return
+    for one in shown:
+        print(_line(one))
 
 
 @queue_app.command()
 def release(
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Which, as `acquisitions` names them.")],
+    yes: Yes = False,
+    dry_run: DryRun = False,
     address: Address = None,
     context: ContextName = None,
     http: OldAddress = None,
@@ -249,6 +261,10 @@ def release(
     """Let others have the records of acquisitions. Their query, if it runs again, is told so and ends."""
     from mainstem.sdk.acquisitions import Acquisitions
 
+    if dry_run:
+        print(f"{', '.join(ids)} would be released.")
+        return
+    confirm(f"{len(ids)} acquisitions will be released", ids[0], yes=yes)
     calls = Acquisitions(choose(address or http, context).address, timeout_s=TIMEOUT_S)
     for name in ids:
         try:

@@ -7,9 +7,10 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from mainstem.cli.terminal.asking import confirm
 from mainstem.cli.terminal.broker import connect, path_of
 from mainstem.cli.terminal.exits import WRONG_USE, fail
-from mainstem.cli.terminal.options import Address, ContextName, Curl, Limit, Output
+from mainstem.cli.terminal.options import Address, ContextName, Curl, DryRun, Limit, Output, Yes
 from mainstem.cli.terminal.output import write_list, write_one
 from mainstem.cli.terminal.times import parse_length, parse_time
 
@@ -111,13 +112,22 @@ def move(
 def cancel(
     id: Id,
     recurring: Again = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
     address: Address = None,
     context: ContextName = None,
     curl: Curl = False,
 ) -> None:
     """It is not published."""
     path = path_of("v1", "recurrences" if recurring else "schedules", id)
-    connect(address, context, curl=curl).ask("DELETE", path)
+    broker = connect(address, context, curl=curl)
+    if not curl:
+        broker.get(path)
+        if dry_run:
+            print(f"{id} would be cancelled.")
+            return
+        confirm(f"{id} will be cancelled", id, yes=yes)
+    broker.ask("DELETE", path)
     print(f"{id} is cancelled.")
 
 

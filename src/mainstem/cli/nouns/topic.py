@@ -9,13 +9,16 @@ import typer
 from mainstem.cli.terminal.asking import confirm
 from mainstem.cli.terminal.broker import connect, path_of
 from mainstem.cli.terminal.exits import WRONG_USE, fail
+from mainstem.cli.terminal.names import names_of
 from mainstem.cli.terminal.options import Address, ContextName, Curl, DryRun, Limit, Output, Search, Yes
 from mainstem.cli.terminal.output import write_list, write_one
 
 topic_app = typer.Typer(help="Topics: list, show, create, change, delete.", no_args_is_help=True)
 
 OVERTAKES = "retention_overtakes_in"
-Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="The name of a topic.")]
+Name: TypeAlias = Annotated[
+    str, typer.Argument(metavar="NAME", help="The name of a topic.", autocompletion=names_of("topics"))
+]
 Partitions: TypeAlias = Annotated[
     int | None, typer.Option("--partitions", metavar="N", min=1, help="How many partitions it has.")
 ]

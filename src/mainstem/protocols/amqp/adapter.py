@@ -12,6 +12,7 @@ from mainstem.broker.broker import Broker
 from mainstem.model.endpoints import UNKNOWN, Endpoints
 from mainstem.protocols.amqp.handlers.connection import AmqpConnection
 from mainstem.protocols.amqp.handlers.dialect import introduce
+from mainstem.protocols.amqp.handlers.meters import Meter, Meters
 from mainstem.protocols.amqp.handlers.node import Node, Spawn
 from mainstem.protocols.amqp.session import AmqpSession, AmqpSettings
 
@@ -26,6 +27,9 @@ class Operations(Protocol):
 
     def version(self) -> str:
         """Of this program."""
+
+    def request_meter(self, protocol: str, operation: str, untimed: int = 0) -> Meter:
+        """Where requests of one kind are counted."""
 
 
 class SettingsUnusable(ValueError):
@@ -84,6 +88,7 @@ class AmqpAdapter:
             read_password(settings),
             operations.version(),
             spawn or self._spawn_task,
+            Meters(lambda operation: operations.request_meter(NAME, operation)),
             admits_guest=self._admits_guest,
         )
 

@@ -32,6 +32,8 @@ from mainstem.protocols.http.handlers.records.following import FollowHandlers
 from mainstem.protocols.http.handlers.records.publishing import PublishHandlers
 from mainstem.protocols.http.handlers.records.reading import RecordHandlers
 from mainstem.protocols.http.handlers.routes import Routes, Spawn
+from mainstem.protocols.http.handlers.routing.exchanges import ExchangeHandlers
+from mainstem.protocols.http.handlers.routing.requests import RequestHandlers
 from mainstem.protocols.http.handlers.topics.namespaces import NamespaceHandlers
 from mainstem.protocols.http.handlers.topics.topics import TopicHandlers
 from mainstem.protocols.http.session import HttpSession, HttpSettings
@@ -81,6 +83,8 @@ class HttpAdapter:
             *RecordHandlers(broker).routes(),
             *PublishHandlers(broker).routes(),
             *FollowHandlers(broker, spawn or self._spawn_task).routes(),
+            *RequestHandlers(broker).routes(),
+            *ExchangeHandlers(broker).routes(),
             *NamespaceHandlers(broker).routes(),
             *TableHandlers(broker, operations).routes(),
             *GroupHandlers(broker, group_lag).routes(),

@@ -16,6 +16,9 @@ HttpError
 |                                   UnknownRedrive 404, QueueBusy, QueueDiffers 409
 |-- about pipelines                 InvalidPipeline 400, UnknownPipeline 404, BuiltInPipeline, StaleLease 409
 |-- about alarms                    InvalidRule 400, UnknownRule 404
+|-- about exchanges                 InvalidExchange 400, UnknownNamespace, UnknownExchange, UnknownBinding 404,
+|                                   ExchangeDiffers, ExchangeInUse 409
+|-- about clients                   UnknownConnection 404, NoReply 504
 `-- about us                        InternalError, DiskFailure 500; StorageFull, Overloaded, Unavailable 503
 
 A name, once given, stays: programs compare it. It becomes the `type` of an RFC 9457 problem, the first line of the class's
@@ -445,6 +448,61 @@ class UnknownRule(HttpError):
 
     status = 404
     name = "unknown-rule"
+
+
+# About exchanges
+
+
+class UnknownNamespace(HttpError):
+    """There is no such namespace."""
+
+    status = 404
+    name = "unknown-namespace"
+
+
+class UnknownExchange(HttpError):
+    """There is no such exchange."""
+
+    status = 404
+    name = "unknown-exchange"
+
+
+class UnknownBinding(HttpError):
+    """There is no such binding."""
+
+    status = 404
+    name = "unknown-binding"
+
+
+class InvalidExchange(HttpError):
+    """The exchange or binding cannot be like this."""
+
+    status = 400
+    name = "invalid-exchange"
+
+
+class ExchangeDiffers(HttpError):
+    """An exchange of this name is there, and is another one."""
+
+    status = 409
+    name = "exchange-differs"
+
+
+class ExchangeInUse(HttpError):
+    """Bindings begin at the exchange."""
+
+    status = 409
+    name = "exchange-in-use"
+
+
+# About clients
+
+
+class NoReply(HttpError):
+    """Nobody has answered in time."""
+
+    status = 504
+    name = "no-reply"
 
 
 class UnknownConnection(HttpError):

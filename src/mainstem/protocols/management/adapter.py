@@ -58,7 +58,8 @@ class ManagementAdapter:
         ]
         callers = Callers(broker, settings.guest, self._is_here_alone)
         check = HostCheck(self._listening, lambda: [])
-        self._handle = Paths(self.paths, callers, spawn or self._spawn_task, check).handle
+        counted = [path.counted(operations.request_meter(NAME, f"{path.method} {path.path}")) for path in self.paths]
+        self._handle = Paths(counted, callers, spawn or self._spawn_task, check).handle
         self._date = HttpDate(time.time)
 
     def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> ManagementSession:

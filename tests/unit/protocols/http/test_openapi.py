@@ -87,6 +87,7 @@ async def test_every_route_answers_as_described(client: Client) -> None:
     daily = {"target": {"exchange": "x"}, "cron": "@daily"}
     await client.ask("PUT", "/v1/recurrences/r", daily)
     await client.ask("POST", "/v1/queues/q/redrive", {"limit": 1, "origin": "nowhere"})
+    bound = await client.ask("POST", "/v1/bindings", {"exchange": "amq.fanout", "queue": "q"})
     deployed = {"definition": "name: p"}
     beat = {"incarnation": "i", "room": 9}
     await client.ask("PUT", "/v1/pipelines/p", deployed)
@@ -136,6 +137,23 @@ async def test_every_route_answers_as_described(client: Client) -> None:
             ("/v1/alarms/rules/r", {"measure": "x", "above": 1}),
         ],
         ("GET", "/v1/topics/{name}/consumers"): [("/v1/topics/t/consumers", None), ("/v1/topics/none/consumers", None)],
+        ("POST", "/v1/topics/{name}/request"): [
+            ("/v1/topics/t/request?timeout_ms=1", {"value": 1}),
+            ("/v1/topics/none/request", {"value": 1}),
+        ],
+        ("POST", "/v1/exchanges"): [
+            ("/v1/exchanges", {"name": "made", "kind": "topic"}),
+            ("/v1/exchanges", {"name": "made", "kind": "fanout"}),
+            ("/v1/exchanges", {"name": "amq.x"}),
+        ],
+        ("GET", "/v1/exchanges/{name}"): [("/v1/exchanges/amq.direct", None), ("/v1/exchanges/x", None)],
+        ("DELETE", "/v1/exchanges/{name}"): [("/v1/exchanges/made", None), ("/v1/exchanges/x", None)],
+        ("POST", "/v1/bindings"): [
+            ("/v1/bindings", {"exchange": "amq.direct", "queue": "q", "routing_key": "k"}),
+            ("/v1/bindings", {"exchange": "amq.direct"}),
+            ("/v1/bindings", {"exchange": "x", "queue": "q"}),
+        ],
+        ("DELETE", "/v1/bindings/{id}"): [(f"/v1/bindings/{bound.json()['id']}", None), ("/v1/bindings/x", None)],
         ("GET", "/v1/connections/{id}"): [("/v1/connections/kafka-1", None), ("/v1/connections/x-9", None)],
         ("DELETE", "/v1/connections/{id}"): [("/v1/connections/kafka-2", None), ("/v1/connections/x-9", None)],
         ("DELETE", "/v1/alarms/rules/{name}"): [("/v1/alarms/rules/r", None), ("/v1/alarms/rules/r", None)],
@@ -227,7 +245,8 @@ async def test_every_route_answers_as_described(client: Client) -> None:
             reply = await client.ask(route.method, path, content)
             check_answer(document, route.path, route.method, reply)
             statuses.append(reply.status)
-        assert statuses[0] == route.status or Events in route.answers.values(), route.path
+        is_unanswered = route.path.endswith("/request")  # Nobody replies here.
+        assert statuses[0] == route.status or Events in route.answers.values() or is_unanswered, route.path
 
 
 # The page for people

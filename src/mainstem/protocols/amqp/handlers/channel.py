@@ -58,6 +58,7 @@ class Channel:
         self.reply_name: str | None = None
         self.reply_tag = ""
         self.publisher = Publisher(self)
+        self._meters = connection.node.meters
         self.verdicts: list[Acknowledgement] | None = None
         """In a transaction: what tx.commit will settle, with what is to be done."""
         self.is_ended = False
@@ -72,6 +73,11 @@ class Channel:
 
     def publish(self, method: bytes, properties: bytes, bodies: list[bytes]) -> bool:
         """Messages of one kind."""
+        self._meters.publish.requests += len(bodies)
+        return self.publish_counted(method, properties, bodies)
+
+    def publish_counted(self, method: bytes, properties: bytes, bodies: list[bytes]) -> bool:
+        """The same for messages that some were left of before."""
         try:
             self.publisher.publish(method, properties, bodies)
         except AmqpError as error:
@@ -109,6 +115,7 @@ class Channel:
 
     def _decide(self, tags: list[int], verdict: str, method: bytes) -> bool:
         messages = self.unacked.take(tags)
+        (self._meters.acknowledge if verdict == "settle" else self._meters.reject).requests += len(messages)
         if self.verdicts is not None:
             self.verdicts.append((verdict, tags[: len(messages)], messages))
         else:
@@ -168,6 +175,7 @@ class Channel:
     def delivered(self, consumer: ChannelConsumer, count: int) -> None:
         """So many deliveries wait for their acknowledgement."""
         self.outstanding += count
+        self._meters.deliver.requests += count
         self._times.add(self.next_tag - count, self.connection.now)
         if self.shared is not None and consumer.tag in self.consumers:
             self.shared.delivered(consumer)
@@ -259,6 +267,7 @@ class Channel:
     def method_received(self, method: Method) -> None:
         """Deal with a method. Raises AmqpError."""
         self.connection.pass_ended()
+        self._meters.count(method.name)
         call(self, method)
 
     def reply(self, name: str, **arguments: Any) -> None:

@@ -14,6 +14,7 @@ from mainstem.broker.users.callers import Caller
 from mainstem.protocols.amqp.codec.field_table import Field, Table, decode_table, text
 from mainstem.protocols.amqp.errors import AmqpError, fail
 from mainstem.protocols.amqp.handlers.dialect import introduce
+from mainstem.protocols.amqp.handlers.meters import Meters
 from mainstem.protocols.amqp.session import AmqpSettings
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Node:
         password: str | None,
         version: str,
         spawn: Spawn,
+        meters: Meters,
         *,
         admits_guest: Callable[[str], bool] = lambda peer: True,
         random: Callable[[int], bytes] = os.urandom,
@@ -56,6 +58,7 @@ class Node:
         self.broker = broker
         self.settings = settings
         self.spawn = spawn
+        self.meters = meters
         dialect = introduce(broker)
         self.envelopes = dialect.envelopes
         self.connections = dialect.clients

@@ -110,6 +110,8 @@ class GroupOffset(msgspec.Struct, frozen=True):
     partition: int
     offset: int
     """Where the group goes on; of a share group, below which all is settled."""
+    start: int
+    """Of the partition: the lowest offset that is still there."""
     end: int
     committed_ms: int | None
     """Null for a share group, which settles record by record."""

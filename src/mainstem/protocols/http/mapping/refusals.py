@@ -37,6 +37,11 @@ REFUSALS: dict[type[model.MainstemError], type[http.HttpError]] = {
     broker.QueueNotEmpty: http.QueueBusy,
     broker.PropertiesDiffer: http.QueueDiffers,
     broker.InvalidQueue: http.InvalidQueue,
+    broker.UnknownNamespace: http.UnknownNamespace,
+    broker.UnknownExchange: http.UnknownExchange,
+    broker.ExchangeDiffers: http.ExchangeDiffers,
+    broker.ExchangeInUse: http.ExchangeInUse,
+    broker.RouteError: http.InvalidExchange,
     model.UnknownLog: http.UnknownTopic,  # deleted while it was looked at
     model.OffsetOutOfRange: http.OffsetOutOfRange,
     model.CommitTooLarge: http.InvalidPartitionCount,  # the only commit of ours that can grow

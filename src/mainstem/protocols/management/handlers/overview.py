@@ -17,7 +17,7 @@ from mainstem.protocols.management.errors import NotFound
 from mainstem.protocols.management.handlers.callers import MONITORING
 from mainstem.protocols.management.handlers.definitions import COMPATIBLE_VERSION
 from mainstem.protocols.management.handlers.parameters import put_global
-from mainstem.protocols.management.handlers.paths import OK, Call, Path
+from mainstem.protocols.management.handlers.paths import OK, Call, Meter, Path
 from mainstem.protocols.management.mapping import fields
 from mainstem.protocols.management.mapping.amqp_words import connections_of
 from mainstem.protocols.management.mapping.listing import Row, one
@@ -57,6 +57,9 @@ class Operations(Protocol):
 
     def condition(self) -> str:
         """`ready`, or why not."""
+
+    def request_meter(self, protocol: str, operation: str, untimed: int = 0) -> Meter:
+        """Where requests of one kind are counted."""
 
 
 class OverviewPaths:

@@ -6,7 +6,7 @@ import functools
 import inspect
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
 from mainstem.broker import errors as broker_errors
@@ -55,12 +55,28 @@ Handler: TypeAlias = "Callable[[Call], Any | Coroutine[Any, Any, Any]]"
 """Answers a value, a Response, or None for no content; at once or later."""
 
 
+class Meter(Protocol):
+    """Counts requests of one kind."""
+
+    requests: int
+
+
 class Path(NamedTuple):
     """One method of one path; `{}` stands for a step that may change."""
 
     method: str
     path: str
     handler: Handler
+
+    def counted(self, meter: Meter) -> Path:
+        """The same, whose requests are counted."""
+        handler = self.handler
+
+        def count(call: Call) -> Any:
+            meter.requests += 1
+            return handler(call)
+
+        return self._replace(handler=count)
 
 
 class _Step:

@@ -73,6 +73,7 @@ class ChannelConsumer:
         channel.next_tag = tag + len(messages)
         if self.no_ack:
             self._connection.settling.settle(messages)
+            self._connection.node.meters.deliver.requests += len(messages)
         else:
             channel.unacked.add(tag, self, messages)
             self.outstanding += len(messages)

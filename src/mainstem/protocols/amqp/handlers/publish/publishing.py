@@ -77,7 +77,7 @@ class Publisher:
     def publish_rest(self, method: bytes, properties: bytes, bodies: list[bytes]) -> None:
         """Go on with messages that were left for later."""
         if not self._channel.is_ended:
-            self._channel.publish(method, properties, bodies)
+            self._channel.publish_counted(method, properties, bodies)
 
     def _publish_some(self, plan: Plan, bodies: list[bytes], first: int) -> int:
         """Publish from there on, one message at least; answers how many."""

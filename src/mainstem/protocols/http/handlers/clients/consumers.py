@@ -110,7 +110,9 @@ class ConsumerHandlers:
         found: dict[tuple[str, str | None], set[str]] = {}
         for one in self._broker.acquisitions.all():
             if one.is_holding:
-                found.setdefault(tuple(one.source), set()).update(reading.query for reading in one.readings)
+                found.setdefault((one.source.name, one.source.namespace), set()).update(
+                    reading.query for reading in one.readings
+                )
         return found
 
     # Who there is
@@ -217,7 +219,7 @@ class ConsumerHandlers:
         for namespace in list(self._broker.queues.namespaces()):
             for queue in list(self._broker.queues.all(namespace)):
                 await pace.step()
-                topic = self._broker.topics.named(namespace).get(queue.topic_name)
+                topic = self._broker.topics.named(namespace).get(queue.topic_name or "")
                 if topic is not None and queue.lanes and looked_at < PARTITIONS_MAX:
                     looked_at += 1
                     yield await self._queue("queue", queue.name, topic, queue)

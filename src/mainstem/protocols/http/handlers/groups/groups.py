@@ -138,6 +138,7 @@ def _describe(behind: Behind) -> GroupOffset:
         topic=behind.topic,
         partition=behind.partition,
         offset=behind.offset,
+        start=behind.lag.start,
         end=behind.lag.end,
         committed_ms=behind.committed_ms,
         note=behind.note,

@@ -25,6 +25,8 @@ class Lag(NamedTuple):
     """0 at the end; None when it cannot be told."""
     timestamp_ms: int | None
     end: int
+    start: int = 0
+    """Of the log."""
 
 
 class LagMeter:
@@ -38,18 +40,19 @@ class LagMeter:
     async def measure(self, log: int, offset: int) -> Lag:
         """What lies behind an offset. Raises UnknownLog."""
         end = (await self._broker.find(log, Edge.END)).offset
-        first = max(offset, (await self._broker.find(log, Edge.START)).offset)
+        start = (await self._broker.find(log, Edge.START)).offset
+        first = max(offset, start)
         if first >= end:
-            return Lag(0, 0.0, None, end)
+            return Lag(0, 0.0, None, end, start)
         try:
             timestamp = await self._timestamp(log, first)
         except MainstemError:
-            return Lag(end - first, None, None, end)  # cannot be read, or was trimmed while we looked
+            return Lag(end - first, None, None, end, start)  # cannot be read, or was trimmed while we looked
         if timestamp is None:
-            return Lag(end - first, 0.0, None, end)  # only markers
+            return Lag(end - first, 0.0, None, end, start)  # only markers
         if timestamp == NO_TIMESTAMP:
-            return Lag(end - first, None, None, end)
-        return Lag(end - first, max(0, self._broker.clock.now_ms() - timestamp) / 1000, timestamp, end)
+            return Lag(end - first, None, None, end, start)
+        return Lag(end - first, max(0, self._broker.clock.now_ms() - timestamp) / 1000, timestamp, end, start)
 
     async def _timestamp(self, log: int, offset: int) -> int | None:
         """Of the first record at or above the offset; None when there is none."""
