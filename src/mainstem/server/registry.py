@@ -16,7 +16,7 @@ from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.protocols.management import adapter as management
 from mainstem.protocols.management.session import ManagementSettings
 from mainstem.protocols.rocketmq import adapter as rocketmq
-from mainstem.protocols.rocketmq.session.settings import NamesSettings, RemotingSettings
+from mainstem.protocols.rocketmq.session.settings import GrpcSettings, NamesSettings, RemotingSettings
 
 if TYPE_CHECKING:
     from mainstem.broker.broker import Broker
@@ -75,6 +75,10 @@ def _connect_rocketmq_broker(services: Services, settings: msgspec.Struct) -> Op
     return rocketmq.RemotingBroker(cast(RemotingSettings, settings), services.broker, services.operations).open_session
 
 
+def _connect_rocketmq(services: Services, settings: msgspec.Struct) -> OpenSession:
+    return rocketmq.GrpcBroker(cast(GrpcSettings, settings), services.broker, services.operations).open_session
+
+
 def _connect_rocketmq_names(services: Services, settings: msgspec.Struct) -> OpenSession:
     return rocketmq.NameServer(cast(NamesSettings, settings), services.broker, services.operations).open_session
 
@@ -90,6 +94,7 @@ REGISTERED: dict[str, Registration] = {
         ),
         Registration(http.NAME, (http.DEFAULT_PORT,), HttpSettings, _connect_http, http.check_listening),
         Registration(management.NAME, (management.DEFAULT_PORT,), ManagementSettings, _connect_management),
+        Registration(rocketmq.NAME, (rocketmq.GRPC_PORT,), GrpcSettings, _connect_rocketmq, rocketmq.check_grpc),
         Registration(
             rocketmq.BROKER_NAME,
             (rocketmq.BROKER_PORT,),
@@ -104,5 +109,5 @@ REGISTERED: dict[str, Registration] = {
     )
 }
 
-PLANNED = frozenset({"mqtt", "pulsar", "rocketmq", "stomp"})
+PLANNED = frozenset({"mqtt", "pulsar", "stomp"})
 """Names that are spoken for: refused with a better word than "unknown"."""

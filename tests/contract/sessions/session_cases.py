@@ -11,7 +11,7 @@ from mainstem.protocols.management.session import ManagementSession, ManagementS
 from mainstem.transport.session import Session, Wake
 from mainstem.wire.websocket.frames import BINARY, NORMAL, PING, encode_close, masked
 from mainstem.wire.websocket.session import WebSocketLimits, WebSocketSession
-from tests.contract.sessions import amqp_case, kafka_case, remoting_case
+from tests.contract.sessions import amqp_case, http2_case, kafka_case, remoting_case
 from tests.support.clients.fixed_operations import FixedOperations
 
 
@@ -172,3 +172,13 @@ def cases() -> Iterator[Case]:
             input_bytes_max=4 + remoting_case.SETTINGS.frame_bytes_max,
             refuses_in_silence=True,
         )
+    yield Case(
+        "http2",
+        http2_case.open_session,
+        lambda: None,
+        http2_case.CONVERSATION,
+        http2_case.OVERSIZE,
+        input_bytes_max=9 + 16_384,
+        opening=http2_case.OPENING,
+        farewell=http2_case.FAREWELL,
+    )

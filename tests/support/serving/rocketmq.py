@@ -14,14 +14,10 @@ class RocketmqBroker(LastingBroker):
     """Keeps its addresses over restarts."""
 
     def __init__(self, data_dir: Path, *options: str) -> None:
-        self.names, self.broker = lasting_address(), lasting_address()
+        self.names, self.broker, self.grpc = lasting_address(), lasting_address(), lasting_address()
         self.kafka, self.amqp = lasting_address(), lasting_address()
-        listeners = {
-            "rocketmq-names": self.names,
-            "rocketmq-broker": self.broker,
-            "kafka": self.kafka,
-            "amqp": self.amqp,
-        }
+        listeners = {"rocketmq-names": self.names, "rocketmq-broker": self.broker, "rocketmq": self.grpc}
+        listeners |= {"kafka": self.kafka, "amqp": self.amqp}
         super().__init__(data_dir, {**listeners, "http": "off"}, *ANY_DISK, *options)
 
 

@@ -10,6 +10,8 @@ from weakref import WeakKeyDictionary
 
 from mainstem.broker.broker import Broker
 from mainstem.model.endpoints import UNKNOWN, Endpoints
+from mainstem.protocols.rocketmq.handlers.grpc.receiving import Groups
+from mainstem.protocols.rocketmq.handlers.grpc.service import MessagingService
 from mainstem.protocols.rocketmq.handlers.remoting.administration import AdministrationHandlers
 from mainstem.protocols.rocketmq.handlers.remoting.calls import Handler, Spawn
 from mainstem.protocols.rocketmq.handlers.remoting.connection import RemotingConnection
@@ -21,10 +23,14 @@ from mainstem.protocols.rocketmq.handlers.remoting.retries import RetryHandlers
 from mainstem.protocols.rocketmq.handlers.remoting.routes import RouteHandlers
 from mainstem.protocols.rocketmq.handlers.remoting.sending import SendHandlers
 from mainstem.protocols.rocketmq.session.remoting import RemotingSession
-from mainstem.protocols.rocketmq.session.settings import NamesSettings, RemotingSettings
+from mainstem.protocols.rocketmq.session.settings import GrpcSettings, NamesSettings, RemotingSettings
+from mainstem.wire.http2.grpc import GrpcConnection
+from mainstem.wire.http2.session import Http2Limits, Http2Session
 
-BROKER_NAME, NAMES_NAME = "rocketmq-broker", "rocketmq-names"
-BROKER_PORT, NAMES_PORT = 10911, 9876
+NAME, BROKER_NAME, NAMES_NAME = "rocketmq", "rocketmq-broker", "rocketmq-names"
+GRPC_PORT, BROKER_PORT, NAMES_PORT = 8081, 10911, 9876
+REQUEST_OVERHEAD_BYTES = 1 << 20
+"""What a call has besides the body of its message, at most."""
 
 _rules: WeakKeyDictionary[Broker, RemotingSettings] = WeakKeyDictionary()
 """The name server speaks of the broker by the settings of the broker's listener."""
@@ -43,6 +49,11 @@ class Operations(Protocol):
 def check_broker(settings: RemotingSettings, hosts: Iterable[str]) -> None:
     """Whether it is safe to listen there. Raises ValueError."""
     _check(BROKER_NAME, settings.anybody_from_anywhere, hosts)
+
+
+def check_grpc(settings: GrpcSettings, hosts: Iterable[str]) -> None:
+    """Whether it is safe to listen there. Raises ValueError."""
+    _check(NAME, settings.anybody_from_anywhere, hosts)
 
 
 def check_names(settings: NamesSettings, hosts: Iterable[str]) -> None:
@@ -137,6 +148,34 @@ class NameServer:
             self._settings,
             lambda session: RemotingConnection(self._broker, self._handlers, self._spawn, session, endpoints),
         )
+
+
+class GrpcBroker:
+    """Serves clients of the gRPC protocol."""
+
+    def __init__(
+        self, settings: GrpcSettings, broker: Broker, operations: Operations, spawn: Spawn | None = None
+    ) -> None:
+        self._settings = settings
+        self._broker = broker
+        self._operations = operations
+        self._spawn = spawn or _Tasks().spawn
+        self._groups = Groups(broker, settings)
+        self._limits = Http2Limits(streams_max=settings.streams_max)
+
+    def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> Http2Session:
+        """For a new connection."""
+        return Http2Session(wake, self._limits, self._connect)
+
+    def _connect(self, session: Http2Session) -> GrpcConnection:
+        bytes_max = self._settings.message_bytes_max + REQUEST_OVERHEAD_BYTES
+        return GrpcConnection(session, bytes_max, self._serve)
+
+    def _serve(self, connection: GrpcConnection) -> MessagingService:
+        return MessagingService(self._broker, self._settings, self._groups, self._advertised, self._spawn, connection)
+
+    def _advertised(self) -> str:
+        return self._operations.advertised()[NAME][0]
 
 
 def address_of(operations: Operations) -> str | None:

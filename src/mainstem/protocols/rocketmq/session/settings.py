@@ -32,6 +32,21 @@ class RemotingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Retries of a message before it is a dead letter, where its consumer does not say."""
 
 
+class GrpcSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the gRPC listener."""
+
+    anybody_from_anywhere: bool = False
+    """Listen beyond this machine, although nobody has to say who it is."""
+    message_bytes_max: Annotated[int, msgspec.Meta(ge=1, le=128 << 20)] = MESSAGE_BYTES_MAX
+    """Largest body of a message, decompressed."""
+    queues_default: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 8
+    """Queues of a topic that comes with its first use."""
+    delivery_attempts_max: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 17
+    """Deliveries of a message before it is a dead letter."""
+    streams_max: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 1_000
+    """Calls of one connection at the same time."""
+
+
 class NamesSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Of the name server's listener."""
 
