@@ -12,7 +12,7 @@ from mainstem.coordination.dead_letters.deaths import Death, Origin, Reason, dea
 from mainstem.coordination.dead_letters.targets import DeadLetterTarget
 from mainstem.coordination.queues.names import queue_name_of, topic_name_of
 from mainstem.coordination.queues.properties import QueueProperties
-from mainstem.coordination.subscriptions.selector import InvalidSelector, compile_expression
+from mainstem.coordination.subscriptions.selector import InvalidSelector, compile_expression, compile_tags
 from mainstem.wire.messages.header_block import decode_headers, find_header, ttl_of
 from mainstem.wire.messages.message import Message
 from mainstem.wire.record_batch import encode_headers
@@ -37,6 +37,7 @@ __all__ = [
     "Reason",
     "StreamStart",
     "compile_expression",
+    "compile_tags",
     "deaths_of",
     "decode_headers",
     "decode_origin",

@@ -19,6 +19,7 @@ from mainstem.protocols.rocketmq.handlers.remoting.locks import LockHandlers
 from mainstem.protocols.rocketmq.handlers.remoting.membership import Membership
 from mainstem.protocols.rocketmq.handlers.remoting.offsets import GroupOffsets, OffsetHandlers
 from mainstem.protocols.rocketmq.handlers.remoting.pulling import PullHandlers
+from mainstem.protocols.rocketmq.handlers.remoting.querying import QueryHandlers
 from mainstem.protocols.rocketmq.handlers.remoting.retries import RetryHandlers
 from mainstem.protocols.rocketmq.handlers.remoting.routes import RouteHandlers
 from mainstem.protocols.rocketmq.handlers.remoting.sending import SendHandlers
@@ -112,6 +113,7 @@ class RemotingBroker:
             **OffsetHandlers(broker, offsets).handlers(),
             **self.membership.handlers(),
             **RetryHandlers(broker, settings).handlers(),
+            **QueryHandlers(broker).handlers(),
             **LockHandlers(broker, self.membership).handlers(),
             **AdministrationHandlers(broker, settings, self.membership, operations.version()).handlers(),
         }

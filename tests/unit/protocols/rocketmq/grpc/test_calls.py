@@ -204,6 +204,39 @@ async def test_calls_with_wrong_contents_are_answered(broker: Broker) -> None:
 
 
 @with_broker
+async def test_filters_are_applied_before_messages_are_given(broker: Broker) -> None:
+    client = GrpcClient(broker)
+    for size in ("1", "5", "9"):
+        properties = [{"key": "size", "value": size}]
+        content = {"topic": {"name": "t"}, "body": size.encode(), "user_properties": properties}
+        content["system_properties"] = {"message_id": size, "queue_id": 0, "message_type": 1, "tag": "a"}
+        await client.ask("SendMessage", "SendMessageResponse", messages=[content])
+    chosen = {"type": 2, "expression": "size BETWEEN 4 AND 8 OR TAGS = 'b'"}
+    (message,), _ = await client.receive("g", "t", 5, filter_expression=chosen)
+    assert message.body == b"5"
+    assert (await client.receive("g", "t", filter_expression=chosen))[1].code == Code.MESSAGE_NOT_FOUND
+    found, _ = await client.receive("other", "t", 5, filter_expression={"type": 1, "expression": "a || b"})
+    assert len(found) == 3
+
+
+@with_broker
+async def test_a_message_group_keeps_its_order_and_stops_no_other(broker: Broker) -> None:
+    client = GrpcClient(broker)
+    for number, group in enumerate(["a", "a", "b"]):
+        sent = await client.send("t", b"%d" % number, message_group=group, message_type=MessageType.FIFO)
+        assert sent.status.code == Code.OK
+    (first,), _ = await client.receive("g", "t", 5, batch_size=1)
+    assert first.body == b"0"
+    (other,), _ = await client.receive("g", "t", 5)
+    assert (other.body, other.system_properties.message_group) == (b"2", "b")
+    assert (await client.receive("g", "t"))[1].code == Code.MESSAGE_NOT_FOUND, "the second of a waits for the first"
+    entry = {"receipt_handle": first.system_properties.receipt_handle}
+    await client.ask("AckMessage", "AckMessageResponse", group={"name": "g"}, topic={"name": "t"}, entries=[entry])
+    (second,), _ = await client.receive("g", "t", 5)
+    assert second.body == b"1"
+
+
+@with_broker
 async def test_settings_are_answered(broker: Broker) -> None:
     client = GrpcClient(broker)
     said = {"client_type": 2, "subscription": {"group": {"name": "g"}}, "access_point": {"scheme": 1}}

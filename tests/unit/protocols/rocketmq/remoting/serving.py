@@ -9,6 +9,7 @@ from tests.support.clients.remoting_client import RemotingClient
 
 SUCCESS, SYSTEM_ERROR, NOT_SUPPORTED, ILLEGAL, NO_PERMISSION, NO_TOPIC = 0, 1, 3, 13, 16, 17
 NOT_FOUND, RETRY_AT_ONCE, MOVED = 19, 20, 21
+QUERY_NOT_FOUND, PARSE_FAILED, NOT_SUBSCRIBED = 22, 23, 24
 
 
 class Operations:

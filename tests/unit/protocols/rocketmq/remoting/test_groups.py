@@ -158,6 +158,25 @@ async def test_topics_are_administered(broker: Broker) -> None:
 
 
 @with_broker
+async def test_groups_are_administered(broker: Broker) -> None:
+    client = Served(broker).client()
+    wish = {"groupName": "g", "consumeEnable": True, "consumeMessageOrderly": True, "retryMaxTimes": 0}
+    assert (await client.ask(200, {}, json.dumps(wish).encode())).code == SUCCESS
+    shown = (await client.ask(201)).document["subscriptionGroupTable"]["g"]
+    assert (shown["consumeMessageOrderly"], shown["retryMaxTimes"]) == (True, 0)
+    await client.publish("t", b"x")
+    (message,) = messages((await client.pull("t", 0)).body)
+    await client.ask(36, {"group": "g", "offset": message.place, "delayLevel": 0})
+    assert len(messages((await client.pull("%DLQ%g", 0)).body)) == 1, "no retries"
+    assert (await client.ask(200, {}, json.dumps({**wish, "consumeEnable": False}).encode())).code == 29
+    assert (await client.ask(207, {"groupName": "g", "cleanOffset": "true"})).code == SUCCESS
+    assert (await client.ask(352, {"group": "g"})).document["retryMaxTimes"] == 16
+    fifo = {"topic": "f", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6, "attributes": "+message.type=FIFO"}
+    assert (await client.ask(17, fifo)).code == SUCCESS
+    assert (await client.ask(17, {**fifo, "attributes": "+message.type=LITE"})).code == 29
+
+
+@with_broker
 async def test_a_group_with_members_of_another_protocol_is_theirs(broker: Broker) -> None:
     client = Served(broker).client()
     await client.publish("t", b"x")

@@ -15,7 +15,10 @@ from tests.unit.protocols.rocketmq.remoting.serving import (
     MOVED,
     NO_TOPIC,
     NOT_FOUND,
+    NOT_SUBSCRIBED,
     NOT_SUPPORTED,
+    PARSE_FAILED,
+    QUERY_NOT_FOUND,
     RETRY_AT_ONCE,
     SUCCESS,
     SYSTEM_ERROR,
@@ -126,6 +129,32 @@ async def test_tags_are_filtered_exactly(broker: Broker) -> None:
     assert [message.body for message in messages(answer.body)] == [b"a", b"c"]
     nothing = await client.pull("t", 1, sysFlag=4, subscription="none", expressionType="TAG")
     assert (nothing.code, nothing.fields["nextBeginOffset"]) == (RETRY_AT_ONCE, "3")
+
+
+@with_broker
+async def test_sql92_filters_are_applied_by_the_broker(broker: Broker) -> None:
+    client = Served(broker).client()
+    for size in ("1", "5", "9"):
+        await client.publish("t", size.encode(), {"size": size})
+    assert (await client.beat("c1", "g", "t", "size >", expressionType="SQL92")).code == PARSE_FAILED
+    assert (await client.beat("c1", "g", "t", "size > 3 AND size < 8", expressionType="SQL92")).code == SUCCESS
+    answer = await client.pull("t", 0)
+    assert [message.body for message in messages(answer.body)] == [b"5"]
+    assert (await client.pull("t", 0, group="other", expressionType="SQL92")).code == NOT_SUBSCRIBED
+
+
+@with_broker
+async def test_messages_are_found_by_key_and_by_id(broker: Broker) -> None:
+    client = Served(broker).client()
+    await client.publish("t", b"1", {"KEYS": "a b", "UNIQ_KEY": "U1"}, g=100)
+    await client.publish("t", b"2", {"KEYS": "b", "UNIQ_KEY": "U2"}, queue=1, g=200)
+    asked = {"topic": "t", "maxNum": 10, "beginTimestamp": 0, "endTimestamp": 1_000}
+    found = messages((await client.ask(12, {**asked, "key": "b"})).body)
+    assert sorted(message.body for message in found) == [b"1", b"2"]
+    by_id = await client.ask(12, {**asked, "key": "U2", "_UNIQUE_KEY_QUERY": "true"})
+    assert [message.body for message in messages(by_id.body)] == [b"2"]
+    assert (await client.ask(12, {**asked, "key": "c"})).code == QUERY_NOT_FOUND
+    assert (await client.ask(12, {**asked, "key": "b", "endTimestamp": 50})).code == QUERY_NOT_FOUND
 
 
 @with_broker

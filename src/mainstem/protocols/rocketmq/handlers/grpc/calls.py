@@ -37,12 +37,18 @@ _CODES: tuple[tuple[type[Exception], Code], ...] = (
 )
 
 
+_OF_RESPONSES = {
+    ResponseCode.MESSAGE_ILLEGAL: Code.ILLEGAL_TOPIC,
+    ResponseCode.SUBSCRIPTION_PARSE_FAILED: Code.ILLEGAL_FILTER_EXPRESSION,
+}
+
+
 def code_of(error: BaseException) -> Code:
     """The code for a refusal."""
     if isinstance(error, CallRefused):
         return error.code
     if isinstance(error, RequestRefused):
-        return Code.ILLEGAL_TOPIC if error.code is ResponseCode.MESSAGE_ILLEGAL else Code.BAD_REQUEST
+        return _OF_RESPONSES.get(error.code, Code.BAD_REQUEST)
     return next((code for kind, code in _CODES if isinstance(error, kind)), Code.INTERNAL_SERVER_ERROR)
 
 

@@ -10,6 +10,7 @@ from mainstem.broker.log import Answer, Commit, CommitResult, Committed
 from mainstem.broker.records.publication import NewRecord, check_record, seal
 from mainstem.protocols.rocketmq.codec.grpc import schema
 from mainstem.protocols.rocketmq.codec.grpc.codes import Code
+from mainstem.protocols.rocketmq.handlers.book import FIFO, GroupBook
 from mainstem.protocols.rocketmq.handlers.grpc.calls import refusal, status, topic_name
 from mainstem.protocols.rocketmq.handlers.grpc.routes import RouteCalls
 from mainstem.protocols.rocketmq.mapping.grpc_messages import CallRefused, record_of
@@ -33,6 +34,7 @@ class SendCalls:
         self._broker = broker
         self._settings = settings
         self._routes = routes
+        self._book = GroupBook(broker)
         self._commits: list[Commit] = []
         self._sent: list[_Sent] = []
         self._withheld = 0
@@ -46,12 +48,16 @@ class SendCalls:
         if any(topic_name(message.topic) != name for message in messages):
             raise CallRefused(Code.BAD_REQUEST, "the messages of a call are of one topic")
         topic = find_topic(self._broker.topics, name)
-        if topic is None:
-            return self._create(call, request)
+        is_fifo = any(message.system_properties.message_group for message in messages)
+        if topic is None or (is_fifo and not self._book.type_of(topic)):
+            return self._create(call, request, is_fifo=is_fifo)
         return self._put(call, topic, messages)
 
-    async def _create(self, call: GrpcCall, request: Any) -> Any:
+    async def _create(self, call: GrpcCall, request: Any, *, is_fifo: bool) -> Any:
+        """The topic comes with its first message, and is FIFO from its first message group on."""
         topic = await self._routes.topic_of(request.messages[0].topic)
+        if is_fifo and not self._book.type_of(topic):
+            await self._book.put_type(topic, FIFO)
         later = self._put(call, topic, request.messages)
         if later is None:
             self.flush()

@@ -7,16 +7,31 @@ from typing import Any
 from mainstem.broker.broker import Broker
 from mainstem.broker.catalog.topics import Topic
 from mainstem.broker.log import Edge
-from mainstem.protocols.rocketmq.codec.remoting.documents import MessageQueue, encode_document, encode_offset_table
+from mainstem.protocols.rocketmq.codec.remoting.documents import (
+    MessageQueue,
+    decode_document,
+    encode_document,
+    encode_offset_table,
+)
 from mainstem.protocols.rocketmq.codec.remoting.request_codes import RequestCode
 from mainstem.protocols.rocketmq.errors import RequestRefused, ResponseCode
+from mainstem.protocols.rocketmq.handlers.book import MESSAGE_TYPE, GroupBook
 from mainstem.protocols.rocketmq.handlers.remoting.calls import Call, Handler
 from mainstem.protocols.rocketmq.handlers.remoting.membership import Membership
 from mainstem.protocols.rocketmq.handlers.remoting.routes import READ_AND_WRITE, topic_config
-from mainstem.protocols.rocketmq.mapping.names import DEFAULT_TOPIC, find_topic, name_of, new_topic, shown_topics
+from mainstem.protocols.rocketmq.mapping.names import (
+    DEFAULT_TOPIC,
+    check_group,
+    find_topic,
+    name_of,
+    new_topic,
+    shown_topics,
+)
 from mainstem.protocols.rocketmq.session.settings import RemotingSettings
 
 LANGUAGE = "JAVA"
+RETRIES_LIMIT = 1_000
+TYPES = frozenset({"NORMAL", "FIFO", "DELAY", "MIXED"})
 
 
 class AdministrationHandlers:
@@ -29,6 +44,7 @@ class AdministrationHandlers:
         self._membership = membership
         self._version = version
         self._started_ms = broker.clock.now_ms()
+        self._book = GroupBook(broker)
 
     def handlers(self) -> dict[int, Handler]:
         """By code."""
@@ -42,6 +58,10 @@ class AdministrationHandlers:
             RequestCode.GET_CONSUMER_CONNECTION_LIST: self.consumer_connections,
             RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producer_connections,
             RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime,
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTION_GROUP: self.put_group,
+            RequestCode.GET_ALL_SUBSCRIPTION_GROUP_CONFIG: self.groups,
+            RequestCode.GET_SUBSCRIPTION_GROUP_CONFIG: self.one_group,
+            RequestCode.DELETE_SUBSCRIPTION_GROUP: self.delete_group,
         }
 
     # Topics
@@ -56,6 +76,7 @@ class AdministrationHandlers:
             raise RequestRefused(
                 ResponseCode.INVALID_PARAMETER, f"the topic {name} conflicts with system reserved words"
             )
+        kind = _message_type(call.fields.get("attributes", ""))
         topic = await self._topics.ensure(new_topic(name, queues, self._settings.message_bytes_max))
         if queues < len(topic.logs):
             raise RequestRefused(
@@ -64,6 +85,8 @@ class AdministrationHandlers:
             )
         if queues > len(topic.logs):
             await self._topics.expand(topic.name, queues)
+        if kind:
+            await self._book.put_type(topic, kind)
         call.answer()
 
     async def delete_topic(self, call: Call) -> None:
@@ -89,6 +112,40 @@ class AdministrationHandlers:
         if topic is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic {name} does not exist")
         return topic
+
+    # Groups
+
+    async def put_group(self, call: Call) -> None:
+        """What a group may do that differs from the defaults: order, and how many retries there are."""
+        wish = decode_document(bytes(call.command.body), dict[str, Any])
+        group = check_group(str(wish.get("groupName", "")))
+        if wish.get("consumeEnable") is False:
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, "a group that may not consume is not supported")
+        retries_max = wish.get("retryMaxTimes", self._settings.reconsume_times_max)
+        if not isinstance(retries_max, int) or not 0 <= retries_max <= RETRIES_LIMIT:
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"retryMaxTimes is within 0 and {RETRIES_LIMIT}")
+        is_ordered = wish.get("consumeMessageOrderly") is True
+        await self._book.put_group(group, is_ordered=is_ordered, retries_max=retries_max)
+        call.answer()
+
+    def groups(self, call: Call) -> None:
+        """Those that were configured, have consumers, or have committed offsets."""
+        names = {*self._book.groups(), *self._membership.groups(), *self._broker.groups.names()}
+        table = {name: self._book.group(name) for name in sorted(names)}
+        version = {"counter": len(table), "stateVersion": 0, "timestamp": self._started_ms}
+        call.answer(body=encode_document({"dataVersion": version, "subscriptionGroupTable": table}))
+
+    def one_group(self, call: Call) -> None:
+        """Of one."""
+        call.answer(body=encode_document(self._book.group(check_group(call.text("group")))))
+
+    async def delete_group(self, call: Call) -> None:
+        """Its configuration and, where the request says so, its offsets."""
+        group = check_group(call.text("groupName"))
+        await self._book.remove_group(group)
+        if call.is_set("cleanOffset") and group in self._broker.groups:
+            await self._broker.groups.delete(group)
+        call.answer()
 
     # Numbers
 
@@ -180,6 +237,18 @@ class AdministrationHandlers:
             "brokerActive": "true",
         }
         call.answer(body=encode_document({"table": table}))
+
+
+def _message_type(attributes: str) -> str:
+    """Of attributes such as `+message.type=FIFO`; empty: they say nothing. Raises RequestRefused."""
+    for attribute in filter(None, attributes.split(",")):
+        name, _, value = attribute.partition("=")
+        if name.strip() != f"+{MESSAGE_TYPE}":
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"the attribute {name} is not supported")
+        if value not in TYPES:
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"messages of type {value} are not supported")
+        return value
+    return ""
 
 
 def _connection(client_id: str, host: str, port: int, version: int) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from mainstem.protocols.rocketmq.codec.remoting.request_codes import RequestCode
 from mainstem.protocols.rocketmq.errors import RequestRefused, ResponseCode
 from mainstem.protocols.rocketmq.handlers.remoting.calls import Call, Handler
 from mainstem.protocols.rocketmq.handlers.remoting.connection import RemotingConnection
-from mainstem.protocols.rocketmq.mapping.filters import SQL92, TAG
+from mainstem.protocols.rocketmq.mapping.filters import TAG, make_filter
 from mainstem.protocols.rocketmq.mapping.names import RETRY_PREFIX, check_group, find_topic, new_topic
 from mainstem.protocols.rocketmq.session.settings import RemotingSettings
 
@@ -91,7 +91,7 @@ class Membership:
         for consumer in beat.consumers:
             check_group(consumer.group)
             for subscription in consumer.subscriptions:
-                _check_kind(subscription.expression_type or TAG)
+                make_filter(subscription.sub_string, subscription.expression_type or TAG)
         connection = call.connection
         if connection not in self._known:
             self._known.add(connection)
@@ -141,7 +141,7 @@ class Membership:
         body = decode_document(bytes(call.command.body), dict[str, object])
         data = body.get("subscriptionData")
         if isinstance(data, dict):
-            _check_kind(str(data.get("expressionType") or TAG))
+            make_filter(str(data.get("subString") or ""), str(data.get("expressionType") or TAG))
         call.answer()
 
     # Leaving
@@ -172,9 +172,3 @@ class Membership:
     def _notify(self, group: str) -> None:
         for connection in self._consumers.get(group, ()):
             connection.push(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
-
-
-def _check_kind(kind: str) -> None:
-    if kind not in {TAG}:
-        known = f"filters of type {kind} are not supported" if kind != SQL92 else "SQL92 is not supported"
-        raise RequestRefused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, known)

@@ -19,7 +19,7 @@ from mainstem.protocols.rocketmq.handlers.remoting.calls import Call, Handler, S
 from mainstem.protocols.rocketmq.handlers.remoting.connection import RemotingConnection
 from mainstem.protocols.rocketmq.handlers.remoting.membership import Membership
 from mainstem.protocols.rocketmq.handlers.remoting.offsets import GroupOffsets
-from mainstem.protocols.rocketmq.mapping.filters import TAG, Wants, tag_filter
+from mainstem.protocols.rocketmq.mapping.filters import ALL, TAG, Wants, make_filter
 from mainstem.protocols.rocketmq.mapping.messages import stored_message
 from mainstem.protocols.rocketmq.mapping.names import find_topic
 from mainstem.wire.record_batch import Record
@@ -105,9 +105,11 @@ class PullHandlers:
             known = self._membership.subscription(group, topic)
             if known is not None:
                 expression, kind = known.sub_string, known.expression_type or TAG
-        if kind != TAG:
-            raise RequestRefused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"filters of type {kind} are not supported")
-        return tag_filter(expression or "*")
+        if expression is None and kind != TAG:
+            raise RequestRefused(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST, f"group {group} has not said what it wants of {topic}"
+            )
+        return make_filter(expression or ALL, kind)
 
     # Reading
 

@@ -9,6 +9,7 @@ from mainstem.model.errors import OffsetOutOfRange
 from mainstem.protocols.rocketmq.codec.remoting.messages import encode_message
 from mainstem.protocols.rocketmq.codec.remoting.request_codes import RequestCode
 from mainstem.protocols.rocketmq.errors import RequestRefused, ResponseCode
+from mainstem.protocols.rocketmq.handlers.book import GroupBook
 from mainstem.protocols.rocketmq.handlers.remoting.calls import Call, Handler
 from mainstem.protocols.rocketmq.handlers.remoting.sending import message_id
 from mainstem.protocols.rocketmq.mapping.delays import retry_due_ms
@@ -42,6 +43,7 @@ class RetryHandlers:
         self._broker = broker
         self._topics = broker.topics
         self._settings = settings
+        self._book = GroupBook(broker)
 
     def handlers(self) -> dict[int, Handler]:
         """By code."""
@@ -74,8 +76,9 @@ class RetryHandlers:
         properties.setdefault(RETRY_TOPIC, call.fields.get("originTopic") or name_of(origin))
         unique = properties.get(UNIQUE_KEY) or call.fields.get("originMsgId") or ""
         properties.setdefault(ORIGIN_MESSAGE_ID, unique or message_id(call.connection.host, 0, record.offset))
-        times_max = call.number("maxReconsumeTimes", self._settings.reconsume_times_max)
-        times_max = self._settings.reconsume_times_max if times_max < 0 else times_max
+        times_max = call.number("maxReconsumeTimes", -1)
+        if times_max < 0:
+            times_max = self._book.retries_max(group, self._settings.reconsume_times_max)
         is_dead = level <= AT_ONCE_DEAD or times >= times_max
         now_ms = self._broker.clock.now_ms()
         content = content_of(record.value or b"", properties, flag, times + (not is_dead))
