@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.subscriptions.undecided import Undecided, UndecidedRules
 from mainstem.model.endpoints import UNKNOWN, Endpoints
+from mainstem.model.errors import MainstemError
 from mainstem.protocols.rocketmq.handlers.grpc.receiving import Groups
 from mainstem.protocols.rocketmq.handlers.grpc.service import MessagingService
+from mainstem.protocols.rocketmq.handlers.grpc.transactions import Transactions
 from mainstem.protocols.rocketmq.handlers.remoting.administration import AdministrationHandlers
 from mainstem.protocols.rocketmq.handlers.remoting.calls import Handler, Spawn
 from mainstem.protocols.rocketmq.handlers.remoting.connection import RemotingConnection
@@ -23,10 +27,13 @@ from mainstem.protocols.rocketmq.handlers.remoting.querying import QueryHandlers
 from mainstem.protocols.rocketmq.handlers.remoting.retries import RetryHandlers
 from mainstem.protocols.rocketmq.handlers.remoting.routes import RouteHandlers
 from mainstem.protocols.rocketmq.handlers.remoting.sending import SendHandlers
+from mainstem.protocols.rocketmq.handlers.remoting.transactions import TransactionHandlers
 from mainstem.protocols.rocketmq.session.remoting import RemotingSession
 from mainstem.protocols.rocketmq.session.settings import GrpcSettings, NamesSettings, RemotingSettings
 from mainstem.wire.http2.grpc import GrpcConnection
 from mainstem.wire.http2.session import Http2Limits, Http2Session
+
+log = logging.getLogger(__name__)
 
 NAME, BROKER_NAME, NAMES_NAME = "rocketmq", "rocketmq-broker", "rocketmq-names"
 GRPC_PORT, BROKER_PORT, NAMES_PORT = 8081, 10911, 9876
@@ -34,6 +41,8 @@ REQUEST_OVERHEAD_BYTES = 1 << 20
 """What a call has besides the body of its message, at most."""
 
 _rules: WeakKeyDictionary[Broker, RemotingSettings] = WeakKeyDictionary()
+_undecided: WeakKeyDictionary[Broker, Undecided] = WeakKeyDictionary()
+HALF_MESSAGES, ASIDE = "rocketmq", "TRANS_CHECK_MAX_TIME_TOPIC"
 """The name server speaks of the broker by the settings of the broker's listener."""
 
 
@@ -82,6 +91,23 @@ def introduce(broker: Broker, settings: RemotingSettings) -> None:
     _rules[broker] = settings
 
 
+def undecided_of(broker: Broker, spawn: Spawn) -> Undecided:
+    """The half messages that both protocols share. Those of an earlier run are asked about from now on."""
+    found = _undecided.get(broker)
+    if found is None:
+        found = _undecided[broker] = Undecided(broker, HALF_MESSAGES, UndecidedRules(aside=ASIDE))
+        if found.exists:
+            spawn(_open(found))
+    return found
+
+
+async def _open(undecided: Undecided) -> None:
+    try:
+        await undecided.open()
+    except MainstemError as error:
+        log.warning("half messages cannot be read: %s", error)
+
+
 class _Tasks:
     """What runs until it ends. The loop itself holds tasks only weakly."""
 
@@ -104,11 +130,13 @@ class RemotingBroker:
         self._broker = broker
         self._spawn = spawn or _Tasks().spawn
         self.membership = Membership(broker, settings)
+        undecided = undecided_of(broker, self._spawn)
         offsets = GroupOffsets(broker, self._spawn)
         routes = RouteHandlers(broker, settings, lambda: address_of(operations))
         self._handlers: dict[int, Handler] = {
             **routes.handlers(),
-            **SendHandlers(broker, settings).handlers(),
+            **SendHandlers(broker, settings, undecided).handlers(),
+            **TransactionHandlers(broker, settings, self.membership, undecided).handlers(),
             **PullHandlers(broker, self.membership, offsets, self._spawn).handlers(),
             **OffsetHandlers(broker, offsets).handlers(),
             **self.membership.handlers(),
@@ -163,6 +191,7 @@ class GrpcBroker:
         self._operations = operations
         self._spawn = spawn or _Tasks().spawn
         self._groups = Groups(broker, settings)
+        self._transactions = Transactions(broker, undecided_of(broker, self._spawn))
         self._limits = Http2Limits(streams_max=settings.streams_max)
 
     def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> Http2Session:
@@ -174,7 +203,15 @@ class GrpcBroker:
         return GrpcConnection(session, bytes_max, self._serve)
 
     def _serve(self, connection: GrpcConnection) -> MessagingService:
-        return MessagingService(self._broker, self._settings, self._groups, self._advertised, self._spawn, connection)
+        return MessagingService(
+            self._broker,
+            self._settings,
+            self._groups,
+            self._transactions,
+            self._advertised,
+            self._spawn,
+            connection,
+        )
 
     def _advertised(self) -> str:
         return self._operations.advertised()[NAME][0]

@@ -93,7 +93,7 @@ def _due_ms(system: Any, now_ms: int) -> int | None:
     """When the message is due. Raises CallRefused where its type says otherwise."""
     kind = system.message_type
     is_timed = system.HasField("delivery_timestamp")
-    if kind in (MessageType.TRANSACTION, MessageType.LITE, MessageType.PRIORITY):
+    if kind in (MessageType.LITE, MessageType.PRIORITY):
         raise CallRefused(Code.NOT_IMPLEMENTED, f"messages of type {MessageType(kind).name} are not supported")
     if (kind == MessageType.DELAY) != is_timed and kind != MessageType.UNSPECIFIED:
         raise CallRefused(

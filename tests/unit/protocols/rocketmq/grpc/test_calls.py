@@ -184,7 +184,7 @@ def test_a_wrong_message_is_refused_by_its_code(system: dict[str, Any], code: Co
 @with_broker
 async def test_calls_with_wrong_contents_are_answered(broker: Broker) -> None:
     client = GrpcClient(broker)
-    for method in ("PullMessage", "UpdateOffset", "EndTransaction", "SyncLiteSubscription"):
+    for method in ("PullMessage", "UpdateOffset", "SyncLiteSubscription"):
         (data,) = await client.finish(client.begin(method, b""))
         assert schema.decode("StatusResponse", data).status.code == Code.NOT_IMPLEMENTED
     broken = client.begin("SendMessage", b"\xff\xff")
@@ -234,6 +234,30 @@ async def test_a_message_group_keeps_its_order_and_stops_no_other(broker: Broker
     await client.ask("AckMessage", "AckMessageResponse", group={"name": "g"}, topic={"name": "t"}, entries=[entry])
     (second,), _ = await client.receive("g", "t", 5)
     assert second.body == b"1"
+
+
+@with_broker
+async def test_a_half_message_is_shown_when_it_is_committed(broker: Broker) -> None:
+    client = GrpcClient(broker)
+    said = {"client_type": 1, "publishing": {"topics": [{"name": "t"}]}}
+    stream = client.begin("Telemetry", schema.new("TelemetryCommand", settings=said), ends=False)
+    await client.first(stream)
+    half = {"message_type": MessageType.TRANSACTION, "orphaned_transaction_recovery_duration": {"seconds": 60}}
+    kept = (await client.send("t", b"kept", **half)).entries[0].transaction_id
+    dropped = (await client.send("t", b"dropped", **half)).entries[0].transaction_id
+    assert (await client.receive("g", "t"))[1].code == Code.MESSAGE_NOT_FOUND
+    for transaction, resolution in ((kept, 1), (dropped, 2)):
+        request = {"topic": {"name": "t"}, "transaction_id": transaction, "resolution": resolution}
+        assert (await client.ask("EndTransaction", "StatusResponse", **request)).status.code == Code.OK
+    (message,), _ = await client.receive("g", "t", 5)
+    assert message.body == b"kept"
+    half["orphaned_transaction_recovery_duration"] = {"seconds": 0}
+    asked = (await client.send("t", b"asked", **half)).entries[0].transaction_id
+    while len(client._messages(stream)) < 2:
+        await client.wait_woken()
+        client._read()
+    command = schema.decode("TelemetryCommand", client._messages(stream)[1]).recover_orphaned_transaction_command
+    assert (command.transaction_id, command.message.body) == (asked, b"asked")
 
 
 @with_broker

@@ -8,7 +8,7 @@ import pytest
 from mainstem.broker.broker import Broker
 from mainstem.broker.catalog.topics import NewTopic
 from mainstem.broker.records.publication import NewRecord
-from tests.support.clients.remoting_client import BINARY, ONE_WAY, batch, messages, properties_text
+from tests.support.clients.remoting_client import BINARY, ONE_WAY, Heard, batch, messages, properties_text
 from tests.support.worlds.brokers import with_broker
 from tests.unit.protocols.rocketmq.remoting.serving import (
     ILLEGAL,
@@ -141,6 +141,34 @@ async def test_sql92_filters_are_applied_by_the_broker(broker: Broker) -> None:
     answer = await client.pull("t", 0)
     assert [message.body for message in messages(answer.body)] == [b"5"]
     assert (await client.pull("t", 0, group="other", expressionType="SQL92")).code == NOT_SUBSCRIBED
+
+
+@with_broker
+async def test_half_messages_are_decided_once_and_asked_about(broker: Broker) -> None:
+    client = Served(broker).client()
+    await client.beat("c1", "g", "t")
+    await client.publish("t", b"plain")
+
+    async def decide(sent: Heard, decision: int) -> Heard:
+        place = int(sent.fields["msgId"][16:], 16)
+        return await client.ask(37, {"producerGroup": "p", "commitLogOffset": place, "commitOrRollback": decision})
+
+    kept = await client.publish("t", b"kept", {"TAGS": "a", "TRAN_MSG": "true", "UNIQ_KEY": "U"}, f=4, a="p")
+    dropped = await client.publish("t", b"dropped", f=4, a="p")
+    assert (await client.pull("t", 1)).code == NOT_FOUND
+    assert (await decide(dropped, 12)).code == SUCCESS
+    assert (await decide(kept, 8)).code == SUCCESS
+    (message,) = messages((await client.pull("t", 1)).body)
+    assert (message.body, message.properties) == (b"kept", {"TAGS": "a", "UNIQ_KEY": "U"})
+    soon = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "0", "UNIQ_KEY": "V"}
+    await client.publish("t", b"asked", soon, f=4, a="p")
+    check = await client.pushed(39)
+    (shown,) = messages(check.body)
+    assert (shown.body, shown.properties["PGROUP"], check.fields["transactionId"]) == (b"asked", "p", "V")
+    place = check.fields["commitLogOffset"]
+    end = {"producerGroup": "p", "commitLogOffset": place, "commitOrRollback": 8, "fromTransactionCheck": "true"}
+    assert (await client.ask(37, end)).code == SUCCESS
+    assert [one.body for one in messages((await client.pull("t", 2)).body)] == [b"asked"]
 
 
 @with_broker

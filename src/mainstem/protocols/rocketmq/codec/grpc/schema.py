@@ -63,7 +63,10 @@ AckMessageResponse: status 1 Status, entries 2 *AckResult
 ForwardMessageToDeadLetterQueueRequest: group 1 Resource, topic 2 Resource, receipt_handle 3 string, message_id 4 string, \
 delivery_attempt 5 int32, max_delivery_attempts 6 int32
 HeartbeatRequest: group 1 Resource, client_type 2 int32
-TelemetryCommand: status 1 Status, settings 2 Settings
+RecoverOrphaned: message 1 MessageContent, transaction_id 2 string
+TelemetryCommand: status 1 Status, settings 2 Settings, recover_orphaned_transaction_command 5 RecoverOrphaned
+EndTransactionRequest: topic 1 Resource, message_id 2 string, transaction_id 3 string, resolution 4 int32, source 5 int32, \
+trace_context 6 string
 NotifyClientTerminationRequest: group 1 Resource
 ChangeInvisibleDurationRequest: group 1 Resource, topic 2 Resource, receipt_handle 3 string, invisible_duration 4 Duration, \
 message_id 5 string

@@ -21,6 +21,7 @@ from mainstem.protocols.rocketmq.codec.grpc.codes import (
 )
 from mainstem.protocols.rocketmq.errors import MalformedFrame
 from mainstem.protocols.rocketmq.handlers.grpc.calls import group_name, status, topic_name
+from mainstem.protocols.rocketmq.handlers.grpc.transactions import Transactions
 from mainstem.protocols.rocketmq.mapping.grpc_messages import CallRefused, set_time
 from mainstem.protocols.rocketmq.mapping.names import find_topic, new_topic
 from mainstem.protocols.rocketmq.session.settings import GrpcSettings
@@ -30,7 +31,7 @@ BROKER = "mainstem"
 SEND_ATTEMPTS, SEND_BACKOFF_MS, SEND_BACKOFF_MS_MAX, SEND_BACKOFF_FACTOR = 3, 10, 1_000, 2.0
 RECEIVE_BATCH, LONG_POLL_MS = 32, 20_000
 RETRY_LEVEL_FIRST = 3
-TYPES = (MessageType.NORMAL, MessageType.FIFO, MessageType.DELAY)
+TYPES = (MessageType.NORMAL, MessageType.FIFO, MessageType.DELAY, MessageType.TRANSACTION)
 LITE = (ClientType.LITE_PUSH_CONSUMER, ClientType.LITE_SIMPLE_CONSUMER)
 
 
@@ -93,8 +94,9 @@ class RouteCalls:
 class Telemetry:
     """A lasting stream for each client: it says its settings, and is told ours."""
 
-    def __init__(self, settings: GrpcSettings, is_ordered: Callable[[str], bool]) -> None:
+    def __init__(self, settings: GrpcSettings, is_ordered: Callable[[str], bool], transactions: Transactions) -> None:
         self._settings = settings
+        self._transactions = transactions
         self._is_ordered = is_ordered
 
     def message(self, call: GrpcCall, data: bytes) -> None:
@@ -103,6 +105,8 @@ class Telemetry:
             command = schema.decode("TelemetryCommand", data)
             if command.HasField("settings"):
                 answer = schema.new("TelemetryCommand", status=status(), settings=self._merged(command.settings))
+                topics = [topic_name(topic) for topic in command.settings.publishing.topics]
+                self._transactions.register(call, topics)
                 call.send(schema.encode(answer))
         except (MalformedFrame, CallRefused) as error:
             call.finish(GrpcStatus.INVALID_ARGUMENT, str(error))
@@ -137,7 +141,9 @@ class Telemetry:
 
     def ended(self, call: GrpcCall) -> None:
         """The client has said all."""
+        self._transactions.forget(call)
         call.finish()
 
     def cancelled(self, call: GrpcCall) -> None:
-        """Nothing is kept."""
+        """The client is gone."""
+        self._transactions.forget(call)

@@ -9,11 +9,12 @@ from mainstem.broker.catalog.topics import Topic
 from mainstem.broker.log import Answer, Commit, CommitResult, Committed
 from mainstem.broker.records.publication import NewRecord, check_record, seal
 from mainstem.protocols.rocketmq.codec.grpc import schema
-from mainstem.protocols.rocketmq.codec.grpc.codes import Code
+from mainstem.protocols.rocketmq.codec.grpc.codes import Code, MessageType
 from mainstem.protocols.rocketmq.handlers.book import FIFO, GroupBook
 from mainstem.protocols.rocketmq.handlers.grpc.calls import refusal, status, topic_name
 from mainstem.protocols.rocketmq.handlers.grpc.routes import RouteCalls
-from mainstem.protocols.rocketmq.mapping.grpc_messages import CallRefused, record_of
+from mainstem.protocols.rocketmq.handlers.grpc.transactions import Transactions
+from mainstem.protocols.rocketmq.mapping.grpc_messages import CallRefused, milliseconds, record_of
 from mainstem.protocols.rocketmq.mapping.names import find_topic
 from mainstem.protocols.rocketmq.session.settings import GrpcSettings
 from mainstem.wire.http2.grpc import GrpcCall
@@ -30,8 +31,9 @@ class _Sent(NamedTuple):
 class SendCalls:
     """SendMessage, RecallMessage; of one connection."""
 
-    def __init__(self, broker: Broker, settings: GrpcSettings, routes: RouteCalls) -> None:
+    def __init__(self, broker: Broker, settings: GrpcSettings, routes: RouteCalls, transactions: Transactions) -> None:
         self._broker = broker
+        self._transactions = transactions
         self._settings = settings
         self._routes = routes
         self._book = GroupBook(broker)
@@ -74,6 +76,8 @@ class SendCalls:
             check_record(topic, record, len(records), now_ms)
             records.append(record)
         ids = [message.system_properties.message_id for message in messages]
+        if any(message.system_properties.message_type == MessageType.TRANSACTION for message in messages):
+            return self._put_half(topic, messages, records)
         if any(record.due_ms is not None for record in records):
             return self._publish(topic, records, ids)
         places = [record.partition for record in records]
@@ -81,6 +85,17 @@ class SendCalls:
         self._sent.append(_Sent(call, ids))
         self._withheld += sum(len(record.value or b"") for record in records)
         return None
+
+    async def _put_half(self, topic: Topic, messages: Any, records: list[NewRecord]) -> Any:
+        if len(messages) > 1:
+            raise CallRefused(Code.BAD_REQUEST, "a transaction has one message")
+        system = messages[0].system_properties
+        first_ms = None
+        if system.HasField("orphaned_transaction_recovery_duration"):
+            first_ms = milliseconds(system.orphaned_transaction_recovery_duration)
+        transaction = await self._transactions.put(topic, records[0], first_ms)
+        entry = schema.new("SendResult", status=status(), message_id=system.message_id, transaction_id=transaction)
+        return schema.new("SendMessageResponse", status=status(), entries=[entry])
 
     async def _publish(self, topic: Topic, records: list[NewRecord], ids: list[str]) -> Any:
         published = await self._broker.publications.publish(topic, records)

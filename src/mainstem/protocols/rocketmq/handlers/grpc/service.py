@@ -11,13 +11,12 @@ from mainstem.protocols.rocketmq.handlers.grpc.calls import Handler, Spawn, Unar
 from mainstem.protocols.rocketmq.handlers.grpc.receiving import Groups, ReceiveCalls
 from mainstem.protocols.rocketmq.handlers.grpc.routes import RouteCalls, Telemetry
 from mainstem.protocols.rocketmq.handlers.grpc.sending import SendCalls
+from mainstem.protocols.rocketmq.handlers.grpc.transactions import Transactions
 from mainstem.protocols.rocketmq.mapping.grpc_messages import CallRefused
 from mainstem.protocols.rocketmq.session.settings import GrpcSettings
 from mainstem.wire.http2.grpc import GrpcCall, GrpcConnection, GrpcStatus, Method
 
-OTHERS = frozenset(
-    {"PullMessage", "UpdateOffset", "GetOffset", "QueryOffset", "EndTransaction", "SyncLiteSubscription"}
-)
+OTHERS = frozenset({"PullMessage", "UpdateOffset", "GetOffset", "QueryOffset", "SyncLiteSubscription"})
 """Methods that are known, and answered with a status that says so."""
 
 
@@ -33,15 +32,16 @@ class MessagingService:
         broker: Broker,
         settings: GrpcSettings,
         groups: Groups,
+        transactions: Transactions,
         advertised: Callable[[], str],
         spawn: Spawn,
         connection: GrpcConnection,
     ) -> None:
         self._connection = connection
         routes = RouteCalls(broker, settings, advertised)
-        self._sends = SendCalls(broker, settings, routes)
+        self._sends = SendCalls(broker, settings, routes, transactions)
         self._receives = ReceiveCalls(broker, groups, routes)
-        self._telemetry = Telemetry(settings, groups.is_ordered)
+        self._telemetry = Telemetry(settings, groups.is_ordered, transactions)
         unary: dict[str, tuple[str, Handler]] = {
             "QueryRoute": ("QueryRouteResponse", routes.query_route),
             "QueryAssignment": ("QueryAssignmentResponse", routes.query_assignment),
@@ -50,6 +50,7 @@ class MessagingService:
             "SendMessage": ("SendMessageResponse", self._sends.send),
             "RecallMessage": ("RecallMessageResponse", self._sends.recall),
             "ReceiveMessage": ("ReceiveMessageResponse", self._receives.receive),
+            "EndTransaction": ("StatusResponse", transactions.end),
             "AckMessage": ("AckMessageResponse", self._receives.acknowledge),
             "ChangeInvisibleDuration": ("ChangeInvisibleDurationResponse", self._receives.change_time),
             "ForwardMessageToDeadLetterQueue": ("StatusResponse", self._receives.forward),

@@ -12,6 +12,7 @@ from mainstem.broker.broker import Broker
 from mainstem.broker.catalog.topics import Topic
 from mainstem.broker.log import Answer, Commit, CommitResult, Committed
 from mainstem.broker.records.publication import NewRecord, check_record, seal
+from mainstem.broker.subscriptions.undecided import Undecided, UndecidedFacts
 from mainstem.protocols.rocketmq.codec.remoting.messages import SentMessage, decode_batch
 from mainstem.protocols.rocketmq.codec.remoting.properties import decode_properties
 from mainstem.protocols.rocketmq.codec.remoting.request_codes import RequestCode
@@ -74,8 +75,9 @@ class _Pass:
 class SendHandlers:
     """Of all connections."""
 
-    def __init__(self, broker: Broker, settings: RemotingSettings) -> None:
+    def __init__(self, broker: Broker, settings: RemotingSettings, undecided: Undecided) -> None:
         self._broker = broker
+        self._undecided = undecided
         self._topics = broker.topics
         self._settings = settings
         self._now_ms = broker.clock.now_ms
@@ -92,7 +94,7 @@ class SendHandlers:
 
     def send(self, call: Call) -> Coroutine[Any, Any, None] | None:
         """To a topic that is there, or is made by it."""
-        names = LONG if call.command.code == RequestCode.SEND_MESSAGE else SHORT
+        names = _names(call)
         name = self._target(call, names)
         topic = find_topic(self._topics, name)
         if topic is None:
@@ -132,8 +134,6 @@ class SendHandlers:
         if queue >= len(topic.logs):
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"topic {topic.name} has no queue {queue}")
         sys_flag = call.number(names["sys_flag"], 0)
-        if sys_flag & TRANSACTION_MASK == PREPARED:
-            raise RequestRefused(ResponseCode.NO_PERMISSION, "half messages are not supported")
         now_ms, born_ms = self._now_ms(), call.number(names["born_ms"], -1)
         records: list[NewRecord] = []
         keys: list[str] = []
@@ -147,8 +147,9 @@ class SendHandlers:
             records.append(record)
             keys.append(sent.properties.get(UNIQUE_KEY, ""))
         sent_all = Sent(call, topic, queue, SEPARATOR.join(keys), len(records))
-        if due_ms is not None:
-            return _Delayed(sent_all, records)
+        is_half = sys_flag & TRANSACTION_MASK == PREPARED
+        if due_ms is not None or is_half:
+            return _Delayed(sent_all, records, is_half)
         waiting = self._passes.get(call.connection)
         if waiting is None:
             waiting = self._passes[call.connection] = _Pass()
@@ -177,13 +178,42 @@ class SendHandlers:
         self._broker.publish(commits).on_done(lambda answer: _committed(answer, sent))
 
     async def _publish(self, delayed: _Delayed, topic: Topic) -> None:
+        if delayed.is_half:
+            await self._publish_half(delayed, topic)
+            return
         await self._broker.publications.publish(topic, delayed.records)
         _answer(delayed.sent, 0)
+
+    async def _publish_half(self, delayed: _Delayed, topic: Topic) -> None:
+        """Stored, and shown to nobody until the producer decides."""
+        call, queue = delayed.sent.call, delayed.sent.queue
+        (record,) = delayed.records
+        properties = decode_properties(call.fields.get(_names(call)["properties"], ""))
+        seconds = properties.get("CHECK_IMMUNITY_TIME_IN_SECONDS", "")
+        first_ms = int(seconds) * 1_000 if seconds.isdecimal() and len(seconds) < 8 else None
+        group = call.fields.get("a") or call.fields.get("producerGroup", "")
+        facts = UndecidedFacts(topic.name, queue, group, record.time_ms, first_ms, topic.namespace)
+        log, offset = await self._undecided.put(record, facts)
+        call.answer(
+            {
+                "msgId": message_id(call.connection.host, log, offset),
+                "queueId": queue,
+                "queueOffset": offset,
+                "transactionId": delayed.sent.unique_key,
+                **ANSWER,
+            }
+        )
+
+
+def _names(call: Call) -> dict[str, str]:
+    """Of the fields of a request."""
+    return LONG if call.command.code == RequestCode.SEND_MESSAGE else SHORT
 
 
 class _Delayed(NamedTuple):
     sent: Sent
     records: list[NewRecord]
+    is_half: bool = False
 
 
 def _committed(answer: Answer[list[CommitResult]], sent: list[Sent]) -> None:
