@@ -55,6 +55,11 @@ class Authentication:
         self._caller = caller
         caller.hold(close)
 
+    def end_behind(self, name: str, reply: Reply) -> None:
+        """If the connection is this user's, its end comes after this answer."""
+        if self._caller is not None and self._caller.name == name:
+            self._caller.hold(lambda _: reply.end())
+
     def close(self) -> None:
         """The connection is gone."""
         self.is_closed = True

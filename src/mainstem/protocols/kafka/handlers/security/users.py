@@ -13,6 +13,7 @@ from mainstem.model.errors import MainstemError
 from mainstem.protocols.kafka.codec.scram import Credentials
 from mainstem.protocols.kafka.errors import code_of
 from mainstem.protocols.kafka.handlers.calls import Body, Call, Served
+from mainstem.protocols.kafka.handlers.security.authentication import Authentication
 from mainstem.wire.kafka import ApiKey, ErrorCode
 
 MECHANISMS: Mapping[int, str] = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
@@ -92,6 +93,8 @@ class UserHandlers:
                     await self._access.keep_secret()
                     await self._users.alter(changed)
                 for name in [name for name, secrets in changed.items() if not secrets]:
+                    # Who deletes itself still gets this answer.
+                    call.connection.get("authentication", Authentication).end_behind(name, call.reply)
                     self._access.end_callers(name, f"user '{name}' is deleted")
             except MainstemError as error:
                 results |= {n: {"user": n, "error_code": code_of(error), "error_message": str(error)} for n in changed}
