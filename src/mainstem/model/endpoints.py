@@ -1,8 +1,21 @@
-"""Where the two ends of a connection are."""
+"""What a session is told of its connection: where both ends are, by which listener it came, and who proved what by TLS."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+
+class ClientCertificate(NamedTuple):
+    """Who the client is by a certificate that an authority we trust has signed. Checked before a session hears of it."""
+
+    subject: str
+    """The distinguished name, as RFC 2253 writes it: the most specific part first."""
+    common_name: str = ""
+    """The first `CN` of the subject."""
+    alternative_names: tuple[tuple[str, str], ...] = ()
+    """Kind and value of each: `dns`, `email`, `uri` or `ip`."""
+    user: str = ""
+    """The name of the user, which the rules of the settings made of the certificate."""
 
 
 class Endpoints(NamedTuple):
@@ -12,6 +25,12 @@ class Endpoints(NamedTuple):
     peer_port: int = 0
     host: str = ""
     port: int = 0
+    listener: str = ""
+    """The listener's name: that of the protocol, or `PROTOCOL+tls` where all of it is encrypted."""
+    is_encrypted: bool = False
+    """Whether others on the way cannot read it; also by a proxy we trust, which took the TLS of the client."""
+    certificate: ClientCertificate | None = None
+    """The client's, where it showed one. None says that the client proved nothing by TLS."""
 
     def __str__(self) -> str:
         return f"{self.peer} -> {_address(self.host, self.port)}"

@@ -102,7 +102,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
             return
         self._transport.set_write_buffer_limits(high=self._owner.write_buffer_bytes_max)
-        self.endpoints = _endpoints(transport)
+        self.endpoints = _endpoints(transport, self._owner.name)
         self._session = self._owner.open_session(self._wake, self.endpoints)
         self._proceed()  # Some protocols let the server speak first.
 
@@ -359,9 +359,9 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
 
-def _endpoints(transport: asyncio.BaseTransport) -> Endpoints:
+def _endpoints(transport: asyncio.BaseTransport, listener: str) -> Endpoints:
     # Each is a tuple of host, port and more; of a socket in the file system it is a name.
     peer, own = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
     if not isinstance(peer, tuple) or not isinstance(own, tuple):
-        return Endpoints()
-    return Endpoints(peer[0], peer[1], own[0], own[1])
+        return Endpoints(listener=listener)
+    return Endpoints(peer[0], peer[1], own[0], own[1], listener)

@@ -26,6 +26,9 @@ transport comes back once the output is on its way.
 *A session may say who its client is.* One that learns it has an attribute `peer`, a `Peer`: connections of every protocol are
 listed with it. Without the attribute a connection is listed by its addresses and traffic alone.
 
+*What the connection proves is said at birth.* A session gets `Endpoints`: both addresses, the listener's name, whether the
+connection is encrypted and who the client is by its certificate. Over TLS a session is opened after the handshake.
+
 *Time is an event.* `time_passed` comes about once a second; heartbeats and deadlines are counted from it.
 """
 

@@ -387,7 +387,8 @@ def test_a_session_is_told_where_both_ends_are(run: Run) -> None:
             await until(lambda: bool(host.sessions))
             (peer, peer_port), (own, port) = (writer.get_extra_info(name) for name in ("sockname", "peername"))
             endpoints = host.sessions[0].endpoints
-            assert endpoints == (peer, peer_port, own, port)
+            assert endpoints == Endpoints(peer, peer_port, own, port, listener="echo")
+            assert not endpoints.is_encrypted
             assert str(endpoints) == f"127.0.0.1:{peer_port} -> 127.0.0.1:{port}"
             writer.close()
 
