@@ -36,6 +36,7 @@
     requests      records that wait for a reply
     publications  records of one request, published together, once where the client names it
     pipelines     what Spark is to run, and who runs it
+    schemas       what records consist of: subjects, versions, ids, and what is compatible
 
 Publishing and reading are the engine's own methods, not wrapped: on the hot path a call costs as much as a check.
 """
@@ -79,6 +80,7 @@ from mainstem.broker.routes import Routes
 from mainstem.broker.schedules.delivery import BrokerDelivery
 from mainstem.broker.schedules.recurrences import Recurrences
 from mainstem.broker.schedules.schedules import Schedules
+from mainstem.broker.schemas.schemas import Schemas
 from mainstem.broker.staging.limits import StageLimits
 from mainstem.broker.staging.stages import Stages
 from mainstem.broker.subscriptions.pulling import Pulling
@@ -188,7 +190,8 @@ class Broker:
         self.trim = engine.trim
 
     def _watch_over(self, engine: Engine, clock: Clock) -> None:
-        """What people look at: live numbers, single records, alarms."""
+        """What people look at: live numbers, single records and what they consist of, alarms."""
+        self.schemas = Schemas(engine, clock, self.heavy_work)
         self.live = LiveNumbers(engine, clock, self.topics)
         self.records = Records(engine, clock, self.heavy_work)
         self.publications = Publications(engine, clock, self.schedules, self.intake, self.heavy_work, Once(engine))
@@ -249,6 +252,7 @@ class Broker:
         await broker.client_metrics.load()
         await broker.stages.load()
         await broker.pipelines.load()
+        await broker.schemas.load()
         await broker.administration.load()
         await broker.routes.load()
         await broker.queues.load()

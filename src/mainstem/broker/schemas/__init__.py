@@ -1,0 +1,1 @@
+"""Schemas, for every protocol: registered, found and compared."""

@@ -1,0 +1,1 @@
+"""Schemas that are registered: subjects, versions, ids."""

@@ -1,0 +1,18 @@
+"""A schema whose text is not looked into."""
+
+from __future__ import annotations
+
+from mainstem.wire.schemas.schema import Difference, Texts
+
+
+class OpaqueSchema:
+    """See `schema.Parsed`. Two are compatible when their texts are the same."""
+
+    def __init__(self, text: str, texts: Texts) -> None:
+        self.canonical = self.normal = text
+
+    def differences(self, written: OpaqueSchema) -> list[Difference]:
+        """None, or that they are not the same."""
+        if self.canonical == written.canonical:
+            return []
+        return [Difference("SCHEMA_CHANGED", "/", "the schema is another one")]
