@@ -85,8 +85,14 @@ class Administration:
             removed = [each for each in self.registry.decide_remove(gone) if each.key not in replaced]
             await self._commit([*removed, *added])
 
-    async def _commit(self, state: list[Mutation]) -> None:
-        (outcome,) = await self._engine.commit([Commit(state=state)])
+    async def take_over(self, entries: Iterable[Entry], others: Iterable[Mutation]) -> None:
+        """Set what was kept elsewhere until now, and remove it there, by one commit. Raises InvalidEntry."""
+        async with self._changes_lock:
+            added = [self.registry.decide_put(entry) for entry in entries]
+            await self._commit(added, others)
+
+    async def _commit(self, state: list[Mutation], others: Iterable[Mutation] = ()) -> None:
+        (outcome,) = await self._engine.commit([Commit(state=[*state, *others])])
         if isinstance(outcome, MainstemError):
             raise outcome
         for mutation in state:

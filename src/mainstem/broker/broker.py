@@ -19,6 +19,7 @@
     receipts      messages that were pulled, known by a name, for clients that keep no connection
     namespaces    what separates topics, queues and exchanges of one tenant from another's
     access        users, and what they may do
+    door          lets clients of every protocol in: by password, SCRAM, token, certificate
     policies      properties of queues and exchanges by their names
     envelopes     how messages were addressed, by the protocol that published them
     dialects      how each protocol of queues words what administrators see
@@ -27,7 +28,7 @@
     schedules     records that are published later
     recurrences   records that are published again and again
     transactions  batches and offsets that count together
-    scram_users, client_quotas, client_metrics   what administrators set for clients
+    client_quotas, client_metrics   what administrators set for clients
     acquisitions  records that queries of Spark have taken, until they say what became of them
     stages        batches of many tasks that are published together, once
     alarms        rules over what is measured, and what they found
@@ -53,7 +54,6 @@ from mainstem.broker.catalog.topics import Topics
 from mainstem.broker.catalog.topology import CatalogTopology
 from mainstem.broker.clients.metrics import ClientMetrics
 from mainstem.broker.clients.quotas import ClientQuotas
-from mainstem.broker.clients.scram_users import ScramUsers
 from mainstem.broker.clock import Clock
 from mainstem.broker.dead_letters.browsing import Letters
 from mainstem.broker.dead_letters.record_letters import RecordLetters
@@ -91,7 +91,9 @@ from mainstem.broker.subscriptions.transacted import TransactedSettlements
 from mainstem.broker.transactions.producers import Producers
 from mainstem.broker.transactions.transactions import Transactions
 from mainstem.broker.users.access import Access
+from mainstem.broker.users.door import Door
 from mainstem.broker.users.logins import Logins
+from mainstem.broker.users.takeover import take_over_scram_users
 from mainstem.coordination.administration.policies import KIND_OF_QUEUE
 from mainstem.coordination.catalog import catalog as catalogs
 from mainstem.coordination.catalog.catalog import Catalog
@@ -136,11 +138,7 @@ class Broker:
         self.share_groups = ShareGroups(engine, clock, topology, configs, subscriptions, configs.share_rules)
         self.share_groups.is_taken = self.groups.__contains__
         self.group_seeking = GroupSeeking(engine, clock, self.topics, self.groups, self.share_groups)
-        self.administration = Administration(engine)
-        self.namespaces = Namespaces(self.administration)
-        self.access = Access(self.administration, self.namespaces, Logins(clock))
-        self.parameters = Parameters(self.administration)
-        self.policies = Policies(self.administration)
+        self._administer(engine, clock)
         self.routes = Routes(engine, self._alternate_by_policy)
         self.queues = Queues(
             engine, clock, self.topics, self.routes, settings, self.intake, self.heavy_work, queue_limits
@@ -167,7 +165,6 @@ class Broker:
         self.recurrences = Recurrences(engine, clock, delivery)
         self._watch_over(engine, clock)
         self.transactions = Transactions(engine, clock, self.producers, self.groups, catalog.by_id)
-        self.scram_users = ScramUsers(engine)
         self.client_quotas = ClientQuotas(engine)
         self.client_metrics = ClientMetrics(engine)
         self.acquisitions = Acquisitions(engine, clock, self.topics, self.share_groups, self.dead_letters, self.queues)
@@ -188,6 +185,16 @@ class Broker:
         self.find = engine.offset_at
         self.watch = engine.watch
         self.trim = engine.trim
+
+    def _administer(self, engine: Engine, clock: Clock) -> None:
+        """What operators set, and who is let in."""
+        self.administration = Administration(engine)
+        self.namespaces = Namespaces(self.administration)
+        self.access = Access(self.administration, self.namespaces, clock)
+        self.logins = Logins(clock)
+        self.door = Door(self.access, self.logins, clock)
+        self.parameters = Parameters(self.administration)
+        self.policies = Policies(self.administration)
 
     def _watch_over(self, engine: Engine, clock: Clock) -> None:
         """What people look at: live numbers, single records and what they consist of, alarms."""
@@ -247,13 +254,13 @@ class Broker:
         await broker.groups.load()
         await broker.share_groups.load({log for topic in catalog.by_id.values() for log in topic.logs})
         await broker.transactions.load()
-        await broker.scram_users.load()
         await broker.client_quotas.load()
         await broker.client_metrics.load()
         await broker.stages.load()
         await broker.pipelines.load()
         await broker.schemas.load()
         await broker.administration.load()
+        await take_over_scram_users(engine, broker.administration, broker.access)
         await broker.routes.load()
         await broker.queues.load()
         await broker.topic_subscriptions.load()
@@ -272,4 +279,5 @@ class Broker:
         self.recurrences.stop()
         self.redrives.stop()
         self.heavy_work.close()
+        self.door.close()
         await self.queues.close()

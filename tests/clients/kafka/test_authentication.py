@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from tests.clients.kafka.kafka_python import MARKS
 from tests.support.serving.kafka import PATIENCE_S, Broker, serving
@@ -87,3 +87,31 @@ def test_beyond_this_machine_it_refuses_to_start_without_a_user(tmp_path: Path) 
     assert (status, out) == (1, "")
     assert "kafka.anybody_from_anywhere=true" in err
     assert not (tmp_path / "data").exists()
+
+
+@pytest.fixture(scope="module")
+def open_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with serving(tmp_path_factory.mktemp("open") / "data") as running:
+        yield running
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_the_first_user_changes_nothing_for_who_does_not_log_in(open_broker: Broker, mechanism: str) -> None:
+    plain = AdminClient({"bootstrap.servers": open_broker.address})
+    change = UserScramCredentialUpsertion("ann", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 8_192), b"secret")
+    other = UserScramCredentialUpsertion("ann", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 8_192), b"secret")
+    plain.alter_user_scram_credentials([change, other])["ann"].result(PATIENCE_S)
+    for options in (
+        {},
+        {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": mechanism,
+            "sasl.username": "ann",
+            "sasl.password": "secret",
+        },
+    ):
+        producer = Producer({"bootstrap.servers": open_broker.address, **options})
+        errors: list[object] = []
+        producer.produce("t", b"x", on_delivery=lambda error, _, errors=errors: errors.append(error))
+        assert producer.flush(PATIENCE_S) == 0
+        assert errors == [None]

@@ -1,6 +1,7 @@
 """A Kafka client without sockets, over a broker in memory."""
 
 import functools
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -100,14 +101,16 @@ class Client(SessionClient):
 Connect = Callable[[], Client]
 
 
-def with_adapter(test: Callable[[Connect], Awaitable[None]] | None = None, **settings: Any) -> Callable[..., Any]:
-    """An asynchronous test that is given something to connect with."""
+def with_adapter(test: Callable[..., Awaitable[None]] | None = None, **settings: Any) -> Callable[..., Any]:
+    """An asynchronous test that is given something to connect with, and its broker if it asks for that."""
     if test is None:
         return functools.partial(with_adapter, **settings)
 
+    takes_broker = "broker" in inspect.signature(test).parameters
+
     async def run(broker: Broker) -> None:
         adapter = KafkaAdapter(KafkaSettings(**settings), broker, Operations())
-        await test(lambda: Client(adapter))
+        await test(lambda: Client(adapter), *([broker] if takes_broker else []))
 
     run.__name__ = test.__name__
     return with_broker(run)

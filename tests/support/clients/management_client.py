@@ -1,5 +1,6 @@
 """A client of the management API, over the pure session."""
 
+import asyncio
 import base64
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -68,9 +69,11 @@ class Admin:
         body = content if isinstance(content, bytes) else b"" if content is None else json.dumps(content).encode()
         driver = Driver(self.adapter.open_session)
         driver.feed(request_bytes(f"/api{path}", *headers, method=method, body=body, host=host))
-        while self._later:
-            await self._later.pop()
-        driver.pump()
+        while not driver.output:
+            while self._later:
+                await self._later.pop()
+            driver.pump()
+            await asyncio.sleep(0)  # a thread may be looking at the password
         (reply,) = read_replies(bytes(driver.output), [method])
         return reply
 

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
+import msgspec
+
 from mainstem.broker.administration import Administration, Namespaces
+from mainstem.broker.clock import Clock
 from mainstem.broker.users.callers import ADMINISTRATOR, Action, Caller
-from mainstem.broker.users.logins import Logins
+from mainstem.broker.users.passwords import Passwords
 from mainstem.coordination.administration.entries import Entry, Key, Permission, Secret, TopicPermission, User
 from mainstem.coordination.administration.errors import UnknownUser
-from mainstem.coordination.administration.passwords import SALT_BYTES, hash_password, is_password
+from mainstem.model.errors import MainstemError
+
+log = logging.getLogger(__name__)
 
 GUEST = "guest"
 """Is there from the start, with its name as password, and may do everything; is let in from this machine alone."""
+ANONYMOUS = "anonymous"
+"""Who does not say who it is. May do everything, and is let in from this machine alone; a user of this name that is disabled
+closes the door to all of them."""
 STRANGERS = "strangers"
 """Names the secret from which salts of users are made who are not here."""
 SECRET_BYTES = 32
@@ -29,21 +38,22 @@ class Access:
         self,
         administration: Administration,
         namespaces: Namespaces,
-        logins: Logins,
+        clock: Clock,
         random: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self._administration = administration
         self._namespaces = namespaces
         self._random = random
-        self.logins = logins
+        self.clock = clock
+        self.passwords = Passwords(random)
         self._secrets: Mapping[Key, Secret] = administration.registry.all(Secret)
         self._strangers = Secret(STRANGERS, random(SECRET_BYTES))
         self._users: Mapping[Key, User] = administration.registry.all(User)
         self._permissions: Mapping[Key, Permission] = administration.registry.all(Permission)
         self.topic_permissions: Mapping[Key, TopicPermission] = administration.registry.all(TopicPermission)
-        self._nobody = User("", self.hash_password(""))
-        self._guest = User(GUEST, self.hash_password(GUEST), tags=(ADMINISTRATOR,))
+        self._guest = User(GUEST, self.passwords.hash(GUEST), tags=(ADMINISTRATOR,))
         self._changes_lock = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
         self.callers: dict[str, set[Caller]] = {}
         """Those with a connection, by name; as many as there are connections."""
 
@@ -72,18 +82,19 @@ class Access:
         """Those that somebody made or changed."""
         return [user for user in self._users.values() if not user.is_removed]
 
-    def is_right(self, name: str, password: bytes) -> bool | None:
-        """Whether this is the user's password; None: there is no such user."""
-        user = self.find(name)
-        if user is None:
-            # As much work as for a user, so that the time tells nothing.
-            is_password(password, self._nobody.password_hash, self._nobody.hashing)
-            return None
-        return is_password(password, user.password_hash, user.hashing) and not user.is_disabled
+    @property
+    def has_anonymous(self) -> bool:
+        """Whether anybody may come in without saying who it is."""
+        found = self.find(ANONYMOUS)
+        return found is None or not found.is_disabled
 
-    def hash_password(self, password: str) -> str:
-        """A password as RabbitMQ stores it."""
-        return hash_password(password.encode(), self._random(SALT_BYTES))
+    def is_first(self, user: User) -> bool:
+        """Whether it is `guest` as the broker made it, with the password that everybody knows."""
+        return user is self._guest
+
+    def is_first_password(self, user: User, password: bytes) -> bool:
+        """Whether it is that password."""
+        return user.name.encode() == password
 
     @property
     def strangers_secret(self) -> bytes:
@@ -146,26 +157,67 @@ class Access:
                 name = entry.name
             else:
                 name = self.get(entry.user).name
-            kept = self._kept_of_guest() if name == GUEST else []
+            kept = self.kept_of_guest() if name == GUEST else []
             await self._administration.put_all([*self._unkept_secret(), *kept, entry])
         if isinstance(entry, User) and entry.is_disabled:
             self.end_callers(name, f"user '{name}' is disabled")
 
+    async def set_password(self, user: User, password: str) -> User:
+        """Set the user, with this password and no other; the name may be new. Raises InvalidEntry."""
+        made = (await self.passwords.keep(password)).put_into(user)
+        await self.put(made)
+        return made
+
+    def keep_verifiers_later(self, user: User, password: bytes) -> None:
+        """A user with nothing but a hash has given the right password: from now on SCRAM knows it, too."""
+        task = asyncio.get_running_loop().create_task(self._keep_verifiers(user, password.decode("utf-8", "replace")))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _keep_verifiers(self, user: User, password: str) -> None:
+        made = await self.passwords.keep(password)
+        async with self._changes_lock:
+            if self._users.get(user.key()) is not user:
+                return
+            try:
+                await self._administration.put(msgspec.structs.replace(user, verifiers=dict(made.verifiers)))
+            except MainstemError as error:
+                log.warning("what SCRAM needs of user %r is not stored: %s", user.name, error)
+
     async def remove_user(self, name: str) -> None:
         """With all that was permitted; its connections are closed. Raises UnknownUser."""
-        async with self._changes_lock:
-            gone: list[Entry] = [self.get(name)]
-            gone += [entry for entry in self._permissions.values() if entry.user == name]
-            gone += [entry for entry in self.topic_permissions.values() if entry.user == name]
-            # That there is no guest must be kept: without a record there is one.
-            await self._administration.replace(gone, [User(GUEST, is_removed=True)] if name == GUEST else [])
+        self.get(name)
+        await self.alter([], [name])
         self.end_callers(name, f"user '{name}' is deleted")
+
+    async def alter(self, changed: Iterable[User], removed: Iterable[str]) -> None:
+        """Set some users and remove others, by one commit. Connections stay; `end_callers` closes them. Raises InvalidEntry."""
+        async with self._changes_lock:
+            gone: list[Entry] = []
+            put: list[Entry] = self._unkept_secret()
+            for user in changed:
+                put += [*self.kept_of_guest(), user] if user.name == GUEST else [user]
+            for name in removed:
+                gone += [user for user in self._users.values() if user.name == name]
+                gone += [entry for entry in self._permissions.values() if entry.user == name]
+                gone += [entry for entry in self.topic_permissions.values() if entry.user == name]
+                # That there is no guest must be kept: without a record there is one.
+                put += [User(GUEST, is_removed=True)] if name == GUEST else []
+            await self._administration.replace(gone, put)
+
+    def has_rights(self, name: str) -> bool:
+        """Whether anything was given to a user beside a password."""
+        user = self.find(name)
+        if user is None:
+            return False
+        given: list[Permission | TopicPermission] = [*self._permissions.values(), *self.topic_permissions.values()]
+        return bool(user.tags or user.limits or user.is_disabled) or any(entry.user == name for entry in given)
 
     async def remove(self, entries: Iterable[Permission | TopicPermission]) -> None:
         """These are not permitted any more; who has lost a namespace leaves it."""
         gone = list(entries)
         async with self._changes_lock:
-            kept = self._kept_of_guest() if any(entry.user == GUEST for entry in gone) else []
+            kept = self.kept_of_guest() if any(entry.user == GUEST for entry in gone) else []
             await self._administration.replace(gone, [entry for entry in kept if entry not in gone])
         for entry in gone:
             if isinstance(entry, Permission):
@@ -176,7 +228,8 @@ class Access:
         """Close the connections of a user: all of them, or those that work in a namespace."""
         for caller in list(self.callers.get(name, ())):
             # Who the settings name stays, whatever happens to a record of the same name.
-            if not caller.is_superuser and namespace in (None, caller.namespace):
+            is_of_settings = caller.is_superuser and caller.name != ANONYMOUS
+            if not is_of_settings and namespace in (None, caller.namespace):
                 caller.end(reason)
 
     # The guest of the first start
@@ -190,7 +243,7 @@ class Access:
             return []
         return [Permission(GUEST, each.name, ".*", ".*", ".*") for each in self._namespaces.all()]
 
-    def _kept_of_guest(self) -> list[Entry]:
+    def kept_of_guest(self) -> list[Entry]:
         """What must be stored before anything about `guest` changes, so that nobody is locked out by a new password."""
         return [self._guest, *self._of_first_guest()] if self._is_first_guest(GUEST) else []
 

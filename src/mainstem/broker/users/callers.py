@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from mainstem.model.errors import PeerError
+
 if TYPE_CHECKING:
+    from mainstem.broker.clock import Timer
     from mainstem.broker.users.access import Access
 
 Action: TypeAlias = Literal["configure", "write", "read"]
@@ -20,14 +23,34 @@ ADMINISTRATOR = "administrator"
 IMPERSONATOR = "impersonator"
 
 
+class LoginRefused(PeerError):
+    """A client is not let in. The text says no more than the client may know."""
+
+
 class Caller:
     """Somebody who was let in."""
 
-    __slots__ = ("_access", "_close", "host", "is_ended", "is_superuser", "name", "namespace")
+    __slots__ = (
+        "_access",
+        "_close",
+        "_timer",
+        "expires_ms",
+        "host",
+        "is_ended",
+        "is_superuser",
+        "name",
+        "namespace",
+        "roles",
+    )
 
     def __init__(self, access: Access, name: str, host: str = "", *, is_superuser: bool = False) -> None:
         self._access = access
         self._close: Close | None = None
+        self._timer: Timer | None = None
+        self.expires_ms: int | None = None
+        """When the proof runs out: a token's end. None: never."""
+        self.roles: tuple[str, ...] = ()
+        """Tags that come with the proof, beside those of the user."""
         self.name = name
         self.host = host
         """The peer's address."""
@@ -45,7 +68,7 @@ class Caller:
         if self.is_superuser:
             return (ADMINISTRATOR,)
         user = self._access.find(self.name)
-        return () if user is None else user.tags
+        return self.roles if user is None else (*user.tags, *self.roles)
 
     @property
     def is_administrator(self) -> bool:
@@ -74,10 +97,24 @@ class Caller:
         """A connection belongs to this caller; it is closed when the caller ends."""
         self._close = close
         self._access.callers.setdefault(self.name, set()).add(self)
+        if self.expires_ms is not None:
+            self.renew(self.expires_ms)
+
+    def renew(self, expires_ms: int) -> None:
+        """The proof holds until then, and the connection with it."""
+        self.expires_ms = expires_ms
+        if self._timer is not None:
+            self._timer.cancel()
+        clock = self._access.clock
+        wait_s = max(0.0, (expires_ms - clock.now_ms()) / 1000)
+        self._timer = clock.call_later(wait_s, lambda: self.end("the token of the connection has expired"))
 
     def leave(self) -> None:
         """The connection is gone."""
         self._close = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         present = self._access.callers.get(self.name)
         if present is not None:
             present.discard(self)

@@ -4,16 +4,20 @@ Three things are counted: wrong passwords for a user from one address, for a use
 users. Above its free number each waits before the next password is looked at: one second, then twice as long each time. Only what
 a user's address has free counts towards the other two. So who guesses one user's password from one address is slowed alone:
 neither the same user elsewhere nor another user at that address waits.
+
+Passwords are looked at one after the other, most of them by a thread: who asks on a thousand connections at once is slowed by
+the first answers as if it had asked on one.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import ipaddress
 import logging
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from mainstem.broker.clock import Clock
 
@@ -21,7 +25,8 @@ log = logging.getLogger(__name__)
 
 Key: TypeAlias = tuple[str, str]
 """User and address; one of them is empty where it stands for all."""
-Check: TypeAlias = Callable[[], bool]
+Check: TypeAlias = Callable[[], "bool | asyncio.Future[bool]"]
+"""Whether it is right: at once, or when a thread has found out."""
 Done: TypeAlias = Callable[[bool], None]
 
 FREE_OF_PAIR = 10
@@ -80,11 +85,24 @@ class Offender:
         return min(WAIT_S_MAX, WAIT_S * 2.0 ** min(self.failures - self.free, 16))
 
 
+class Attempt(NamedTuple):
+    """One proof that is to be looked at."""
+
+    protocol: str
+    name: str
+    host: str
+    check: Check
+    done: Done
+    has_waited: bool = False
+
+
 class Logins:
     """All attempts, of every protocol."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._queue: deque[Attempt] = deque()
+        self._is_checking = False
         self._offenders: OrderedDict[Key, Offender] = OrderedDict()
         self._proven: OrderedDict[Key, None] = OrderedDict()
         self.waiting = 0
@@ -99,18 +117,16 @@ class Logins:
 
     def prove(self, protocol: str, name: str, host: str, check: Check, done: Done) -> None:
         """Check when it is time, which is mostly now; `done` is told whether it was right."""
+        self._queue.append(Attempt(protocol, name, host, check, done))
+        self._go_on()
+
+    def is_free(self, name: str, host: str) -> bool:
+        """Whether a proof would be looked at without a wait."""
+        now = self._clock.monotonic()
         pair = _key(name, host)
-        wait_s = self._wait_s(pair)
-        if wait_s is None or (wait_s and self.waiting >= WAITING_MAX):
-            self.unchecked[protocol] += 1
-            self._tell(protocol, name, host)
-            done(False)
-        elif wait_s:
-            self.delayed[protocol] += 1
-            self.waiting += 1
-            self._clock.call_later(wait_s, functools.partial(self._waited, protocol, name, host, check, done))
-        else:
-            self._check(protocol, name, host, check, done)
+        if self._find(pair, now) is not None:
+            return False
+        return pair in self._proven or not any(self._find(key, now) for key in ((pair[0], ""), ("", pair[1])))
 
     def failed(self, protocol: str, name: str, host: str) -> None:
         """A proof was wrong."""
@@ -129,22 +145,55 @@ class Logins:
         """How many are remembered."""
         return len(self._offenders)
 
-    def _waited(self, protocol: str, name: str, host: str, check: Check, done: Done) -> None:
-        self.waiting -= 1
-        self._check(protocol, name, host, check, done)
+    def _go_on(self) -> None:
+        while self._queue and not self._is_checking:
+            attempt = self._queue.popleft()
+            wait_s = 0.0 if attempt.has_waited else self._wait_s(_key(attempt.name, attempt.host))
+            if wait_s is None or (wait_s and self.waiting >= WAITING_MAX):
+                self.unchecked[attempt.protocol] += 1
+                self._tell(attempt.protocol, attempt.name, attempt.host)
+                attempt.done(False)
+            elif wait_s:
+                self.delayed[attempt.protocol] += 1
+                self.waiting += 1
+                self._clock.call_later(wait_s, functools.partial(self._waited, attempt._replace(has_waited=True)))
+            else:
+                self._check(attempt)
 
-    def _check(self, protocol: str, name: str, host: str, check: Check, done: Done) -> None:
-        is_right = check()
+    def _waited(self, attempt: Attempt) -> None:
+        self.waiting -= 1
+        self._queue.append(attempt)
+        self._go_on()
+
+    def _check(self, attempt: Attempt) -> None:
+        answer = attempt.check()
+        if isinstance(answer, bool):
+            self._checked(attempt, answer)
+            return
+        self._is_checking = True
+
+        def found_out(answer: asyncio.Future[bool]) -> None:
+            self._is_checking = False
+            if answer.cancelled() or answer.exception() is not None:
+                # The broker ends, or fails in this: nothing is known of the password.
+                attempt.done(False)
+            else:
+                self._checked(attempt, answer.result())
+            self._go_on()
+
+        answer.add_done_callback(found_out)
+
+    def _checked(self, attempt: Attempt, is_right: bool) -> None:
         if is_right:
-            pair = _key(name, host)
+            pair = _key(attempt.name, attempt.host)
             self._offenders.pop(pair, None)
             self._proven[pair] = None
             self._proven.move_to_end(pair)
             if len(self._proven) > PROVEN_MAX:
                 self._proven.popitem(last=False)
         else:
-            self.failed(protocol, name, host)
-        done(is_right)
+            self.failed(attempt.protocol, attempt.name, attempt.host)
+        attempt.done(is_right)
 
     def _wait_s(self, pair: Key) -> float | None:
         now = self._clock.monotonic()

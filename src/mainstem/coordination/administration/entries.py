@@ -9,6 +9,7 @@ import msgspec
 
 from mainstem.coordination.administration.errors import InvalidEntry
 from mainstem.coordination.administration.patterns import check_pattern
+from mainstem.wire.scram import Verifier
 
 NAME_BYTES_MAX = 255
 VALUE_BYTES_MAX = 64 << 10
@@ -59,12 +60,12 @@ class Namespace(Entry, frozen=True):
 
 
 class User(Entry, frozen=True):
-    """Somebody, known by a password."""
+    """Somebody who can prove it, in any protocol."""
 
     kind: ClassVar[str] = "user"
     name: str
     password_hash: str = ""
-    """As RabbitMQ stores it; empty: no password is right."""
+    """As RabbitMQ stores it, so that definitions that are exported log in elsewhere; empty: there is none."""
     hashing: str = "rabbit_password_hashing_sha256"
     tags: tuple[str, ...] = ()
     limits: Mapping[str, int] = {}
@@ -72,6 +73,13 @@ class User(Entry, frozen=True):
     """Nothing proves this user, until it is enabled again."""
     is_removed: bool = False
     """Kept of `guest` alone, which would be there again without a record."""
+    verifiers: Mapping[str, Verifier] = {}
+    """Of SCRAM, by mechanism."""
+
+    @property
+    def has_password(self) -> bool:
+        """Whether any password is right."""
+        return bool(self.password_hash or self.verifiers)
 
     def key(self) -> Key:
         """The name."""

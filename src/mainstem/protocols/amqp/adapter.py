@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.users.door import Entrance
 from mainstem.model.endpoints import UNKNOWN, Endpoints
 from mainstem.protocols.amqp.handlers.connection import AmqpConnection
 from mainstem.protocols.amqp.handlers.dialect import introduce
@@ -51,6 +52,12 @@ def read_password(settings: AmqpSettings) -> str | None:
     return lines[0]
 
 
+def entrance_of(settings: AmqpSettings) -> Entrance:
+    """How the settings let clients in. Raises SettingsUnusable."""
+    password = read_password(settings) or ""
+    return Entrance(settings.user or "", password.encode(), is_wide=settings.anybody_from_anywhere)
+
+
 def check_listening(settings: AmqpSettings, hosts: Iterable[str]) -> None:
     """Whether it is safe to listen there. Raises SettingsUnusable."""
     if settings.password_file is not None and settings.user is None:
@@ -82,23 +89,18 @@ class AmqpAdapter:
     ) -> None:
         self._settings = settings
         self._tasks: set[asyncio.Task[None]] = set()
+        broker.door.open(NAME, entrance_of(settings))
         self.node = Node(
             broker,
             settings,
-            read_password(settings),
             operations.version(),
             spawn or self._spawn_task,
             Meters(lambda operation: operations.request_meter(NAME, operation)),
-            admits_guest=self._admits_guest,
         )
 
     def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> AmqpSession:
         """For a new connection."""
         return AmqpSession(wake, self._settings, lambda session: AmqpConnection(self.node, session, endpoints))
-
-    def _admits_guest(self, peer: str) -> bool:
-        """Who comes from elsewhere must not come in with a password that everybody knows."""
-        return self._settings.anybody_from_anywhere or is_loopback(peer)
 
     def _spawn_task(self, work: Coroutine[Any, Any, None]) -> None:
         # The loop itself holds tasks only weakly.

@@ -15,6 +15,7 @@ from mainstem.broker.groups.group_configs import BeatRules
 from mainstem.broker.groups.groups import GroupRules
 from mainstem.broker.groups.streams_groups import StreamsRules
 from mainstem.broker.subscriptions.subscriptions import DeliveryPolicy
+from mainstem.broker.users.door import Entrance
 from mainstem.model.endpoints import UNKNOWN, Endpoints
 from mainstem.protocols.kafka.handlers.admin.broker_settings import BrokerSettings
 from mainstem.protocols.kafka.handlers.admin.configs import ConfigHandlers
@@ -34,7 +35,7 @@ from mainstem.protocols.kafka.handlers.records.positions import PositionHandlers
 from mainstem.protocols.kafka.handlers.records.produce import ProduceHandler
 from mainstem.protocols.kafka.handlers.requests import Requests
 from mainstem.protocols.kafka.handlers.security.access import AccessHandlers
-from mainstem.protocols.kafka.handlers.security.authentication import AuthenticationHandlers, NoAuthentication
+from mainstem.protocols.kafka.handlers.security.authentication import AuthenticationHandlers
 from mainstem.protocols.kafka.handlers.security.users import UserHandlers
 from mainstem.protocols.kafka.handlers.shares.fetch import ShareFetchHandlers
 from mainstem.protocols.kafka.handlers.shares.groups import ShareGroupHandlers
@@ -83,6 +84,13 @@ def read_password(settings: KafkaSettings) -> str:
     if not lines or not lines[0]:
         raise SettingsUnusable("kafka.password_file is empty")
     return lines[0]
+
+
+def entrance_of(settings: KafkaSettings) -> Entrance:
+    """How the settings let clients in. Raises SettingsUnusable."""
+    if settings.user is None:
+        return Entrance(is_wide=settings.anybody_from_anywhere)
+    return Entrance(settings.user, read_password(settings).encode(), needs_proof=True)
 
 
 def check_listening(settings: KafkaSettings, hosts: Iterable[str]) -> None:
@@ -192,12 +200,9 @@ class KafkaAdapter:
             **UserHandlers(broker, settings.user).apis(),
             **AccessHandlers(is_authenticated=settings.user is not None).apis(),
         }
-        if settings.user is None:
-            served |= NoAuthentication().apis()
-        else:
-            served |= AuthenticationHandlers(
-                settings.user, read_password(settings), broker.access, broker.scram_users
-            ).apis()
+        broker.door.open(NAME, entrance_of(settings))
+        authentication = AuthenticationHandlers(broker)
+        served |= authentication.apis()
         cluster.announce(served)
         self._requests = Requests(
             ProduceHandler(broker),
@@ -206,7 +211,7 @@ class KafkaAdapter:
             spawn or self._spawn_task,
             self._throttles,
             lambda operation, untimed: operations.request_meter(NAME, operation, untimed),
-            is_open=settings.user is None,
+            authentication.admit_silent,
         )
 
     def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> KafkaSession:

@@ -64,7 +64,7 @@ class ManagementAdapter:
 
     def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> ManagementSession:
         """For a new connection."""
-        handle = functools.partial(self._handle, peer=endpoints.peer_host)
+        handle = functools.partial(self._handle, endpoints=endpoints)
         return ManagementSession(wake, self._settings, handle, self._date)
 
     def _listening(self) -> list[str]:

@@ -139,7 +139,7 @@ def test_delay_of_the_loop_is_kept_and_forgotten() -> None:
 
 @with_client
 async def test_wrong_passwords_are_counted(client: Client) -> None:
-    logins = client.broker.access.logins
+    logins = client.broker.logins
     for _ in range(12):
         logins.prove("amqp", "bob", "10.0.0.1", lambda: False, lambda is_right: None)
     found = await samples(client)

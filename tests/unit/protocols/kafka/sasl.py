@@ -4,8 +4,8 @@ import base64
 import hashlib
 import hmac
 
-from mainstem.protocols.kafka.codec.scram import HASHES
 from mainstem.wire.kafka import ApiKey
+from mainstem.wire.scram import HASHES
 from tests.support.clients.kafka_client import Client
 
 

@@ -18,6 +18,8 @@ async def test_every_announced_version_is_known_and_answered_with_defaults(conne
             assert version in api.versions
             body = {"acks": 1} if entry.api_key == ApiKey.PRODUCE else {}
             await client.ask(ApiKey(entry.api_key), version, **body)
+            if client.session.finished:  # a handshake without a mechanism is answered, and is the last
+                client = connect()
 
 
 NOT_SERVED = {

@@ -9,14 +9,14 @@ from mainstem.broker.administration import User
 from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
 from mainstem.broker.users import logins
-from mainstem.protocols.kafka.adapter import SettingsUnusable, check_listening
-from mainstem.protocols.kafka.codec.scram import HASHES, Credentials, MalformedScram, ScramExchange, WrongCredentials
+from mainstem.protocols.kafka.adapter import KafkaAdapter, SettingsUnusable, check_listening
 from mainstem.protocols.kafka.handlers.security.authentication import FAILED
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.kafka import ApiKey, ErrorCode
-from tests.support.clients.kafka_client import Connect, with_adapter
-from tests.support.worlds.brokers import with_engine
+from mainstem.wire.scram import HASHES, MalformedScram, ScramExchange, WrongCredentials, derive
+from tests.support.clients.kafka_client import Client, Connect, Operations, batch, with_adapter
+from tests.support.worlds.brokers import with_broker, with_engine
 from tests.unit.protocols.kafka.sasl import authenticate, client_final
 
 
@@ -67,7 +67,9 @@ def test_nothing_else_is_answered_before(password_file: str) -> None:
 @pytest.mark.parametrize("mechanism", HASHES)
 def test_scram(mechanism: str) -> None:
     def exchange() -> ScramExchange:
-        return ScramExchange({"me": Credentials.of("secret", mechanism, b"salt")}.__getitem__, "server")
+        return ScramExchange(
+            mechanism, lambda user, _: {"me": derive(b"secret", mechanism, b"salt", 10)}[user], "server"
+        )
 
     first = "n=me,r=client"
     good = exchange()
@@ -79,7 +81,15 @@ def test_scram(mechanism: str) -> None:
     bad.answer(b"n,," + first.encode())
     with pytest.raises(WrongCredentials):
         bad.answer(client_final("guess", mechanism, first, server_first.decode()))
-    for malformed in (b"", b"p=tls-unique,,n=me,r=x", b"n,,n=me", b"n,,r=x", b"\xff", b"n,b=1,n=me,r=x"):
+    for malformed in (
+        b"",
+        b"p=tls-unique,,n=me,r=x",
+        b"n,,n=me",
+        b"n,,r=x",
+        b"\xff",
+        b"n,b=1,n=me,r=x",
+        b"n,a=root,n=me,r=x",
+    ):
         with pytest.raises(MalformedScram):
             exchange().answer(malformed)
 
@@ -152,8 +162,8 @@ def test_who_guesses_waits(password_file: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_vector_of_rfc_7677() -> None:
-    credentials = Credentials.of("pencil", "SCRAM-SHA-256", base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="))
-    exchange = ScramExchange({"user": credentials}.__getitem__, "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
+    verifier = derive(b"pencil", "SCRAM-SHA-256", base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="), 4_096)
+    exchange = ScramExchange("SCRAM-SHA-256", lambda *_: verifier, "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
     server_first, _ = exchange.answer(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
     assert server_first == b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
     final, is_proven = exchange.answer(
@@ -203,16 +213,51 @@ def test_tokens_without_requests_around_them(password_file: str) -> None:
             client = connect()
             await client.ask(ApiKey.SASL_HANDSHAKE, 0, mechanism="PLAIN")
             client.send_bytes(frame(wrong))
-            assert client.session.finished
+            await client.wait_closed()
             assert not client.output
 
     run()
 
 
 @with_adapter
-async def test_where_nobody_is_asked_there_is_nothing_to_shake_hands_on(connect: Connect) -> None:
+async def test_users_log_in_where_nobody_needs_to(connect: Connect, broker: Broker) -> None:
+    await broker.access.set_password(User("ann"), "secret")
+    anonymous = connect()
+    await anonymous.create("t")
+    for mechanism, message in (("PLAIN", b"\0ann\0secret"), ("PLAIN", b"ann\0ann\0secret")):
+        client = connect()
+        assert await authenticate(client, mechanism, message) == (0, b"")
+        await client.produce("t", batch(b"x"))
+        assert client.session.peer.user == "ann"
+    wrong = connect()
+    assert (await authenticate(wrong, "PLAIN", b"\0ann\0wrong"))[0] == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert wrong.session.finished
+    other = await broker.access.set_password(User("bob"), "secret")
     client = connect()
-    for version in (0, 1):
-        refused = await client.ask(ApiKey.SASL_HANDSHAKE, version, mechanism="PLAIN")
-        assert refused.error_code == ErrorCode.ILLEGAL_SASL_STATE
-    assert (await client.ask(ApiKey.SASL_AUTHENTICATE, 2)).error_code == ErrorCode.ILLEGAL_SASL_STATE
+    await authenticate(client, "PLAIN", b"\0ann\0secret")
+    answer = await authenticate(client, "PLAIN", f"\0{other.name}\0secret".encode())
+    assert answer[0] == ErrorCode.SASL_AUTHENTICATION_FAILED, "a connection stays with its user"
+    await broker.access.put(User("anonymous", is_disabled=True))
+    assert anonymous.session.finished
+    refused = connect()
+    refused.send(ApiKey.METADATA, 9)
+    assert refused.session.finished
+
+
+def test_who_says_nothing_is_let_in_from_here_alone() -> None:
+    async def run(broker: Broker, peer: str, **settings: bool) -> bool:
+        client = Client(KafkaAdapter(KafkaSettings(**settings), broker, Operations()), peer=peer)
+        client.send(ApiKey.API_VERSIONS, 3)
+        await client.receive()
+        client.send(ApiKey.METADATA, 9)
+        return not client.session.finished
+
+    @with_broker
+    async def main(broker: Broker) -> None:
+        for here in ("", "127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"):
+            assert await run(broker, here)
+        for elsewhere in ("10.0.0.1", "2001:db8::1", "fe80::1%eth0"):
+            assert not await run(broker, elsewhere)
+            assert await run(broker, elsewhere, anybody_from_anywhere=True)
+
+    main()

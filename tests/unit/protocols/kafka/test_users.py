@@ -4,14 +4,23 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from mainstem.broker.administration import User
 from mainstem.broker.broker import Broker
+from mainstem.broker.clock import LoopClock
+from mainstem.broker.users.callers import LoginRefused
+from mainstem.coordination.administration.passwords import hash_password
+from mainstem.model.endpoints import UNKNOWN
 from mainstem.protocols.kafka.adapter import KafkaAdapter
 from mainstem.protocols.kafka.session.settings import KafkaSettings
+from mainstem.storage.contract import Mutation
+from mainstem.storage.memory.engine import MemoryEngine
 from mainstem.wire.kafka import ApiKey, ErrorCode
+from mainstem.wire.scram import derive
 from tests.support.clients.kafka_client import Client, Connect, Operations, with_adapter
-from tests.support.worlds.brokers import with_broker
+from tests.support.worlds.brokers import with_broker, with_engine
 from tests.unit.protocols.kafka.sasl import authenticate, client_final
 
 SHA_256, SHA_512 = 1, 2
@@ -106,15 +115,13 @@ def test_they_are_admitted_by_what_was_stored(tmp_path: Path) -> None:
         assert await authenticate(admin, "PLAIN", b"\0me\0secret") == (0, b"")
         assert await alter(admin, upsertion("a", "first")) == {"a": 0}
         assert await alter(admin, upsertion("me")) == {"me": ErrorCode.UNACCEPTABLE_CREDENTIAL}
-        # What another start would load.
-        broker.scram_users._users.clear()
-        await broker.scram_users.load()
         failed = ErrorCode.SASL_AUTHENTICATION_FAILED
         assert await log_in(Client(adapter), "a", "first") == 0
         assert await log_in(Client(adapter), "a", "second") == failed
         assert await log_in(Client(adapter), "a", "first", "SCRAM-SHA-512") == failed
         assert await log_in(Client(adapter), "b", "first") == failed
-        assert (await authenticate(Client(adapter), "PLAIN", b"\0a\0first"))[0] == failed
+        assert await authenticate(Client(adapter), "PLAIN", b"\0a\0first") == (0, b"")
+        assert (await authenticate(Client(adapter), "PLAIN", b"\0a\0second"))[0] == failed
         await alter(admin, deletions=[{"name": "a", "mechanism": SHA_256}])
         assert await log_in(Client(adapter), "a", "first") == failed
 
@@ -141,3 +148,61 @@ def test_a_user_who_is_deleted_is_thrown_out(tmp_path: Path) -> None:
         await clients["b"].create("t")
 
     run()
+
+
+@with_engine
+async def test_users_of_an_earlier_version_are_taken_over(engine: MemoryEngine) -> None:
+    def stored(password: str, mechanism: str) -> list[Any]:
+        verifier = derive(password.encode(), mechanism, b"pepper", 4_096)
+        return [verifier.salt, verifier.iterations, verifier.stored_key, verifier.server_key]
+
+    encode = msgspec.msgpack.encode
+    old = {"name": "both", "password_hash": hash_password(b"rabbit", b"salt"), "tags": ["management"]}
+    await engine.alter(
+        (),
+        [
+            Mutation("administration", encode(["user", ["both"]]), encode(old)),
+            Mutation("scram_users", b"both", encode({"SCRAM-SHA-256": stored("kafka", "SCRAM-SHA-256")})),
+            Mutation("scram_users", b"guest", encode({"SCRAM-SHA-512": stored("kafka", "SCRAM-SHA-512")})),
+            Mutation("scram_users", b"only", encode({"SCRAM-SHA-512": stored("kafka", "SCRAM-SHA-512")})),
+            Mutation("scram_users", b"n" * 300, encode({"SCRAM-SHA-512": stored("kafka", "SCRAM-SHA-512")})),
+        ],
+    )
+    for _ in range(2):
+        broker = await Broker.open(engine, LoopClock())
+        assert list((await engine.load("scram_users")).entries) == [b"n" * 300]
+        adapter = KafkaAdapter(KafkaSettings(), broker, Operations())
+        assert await describe(Client(adapter)) == {
+            "both": (0, [(SHA_256, 4_096)]),
+            "guest": (0, [(SHA_512, 4_096)]),
+            "only": (0, [(SHA_512, 4_096)]),
+        }
+        assert broker.access.get("both").tags == ("management",)
+        assert await log_in(Client(adapter), "both", "kafka") == 0
+        assert await log_in(Client(adapter), "only", "kafka", "SCRAM-SHA-512") == 0
+        passwords = {"both": b"rabbit", "only": b"kafka", "guest": b"guest"}
+        for name, password in passwords.items():
+            caller = await broker.door.log_in_with_password("amqp", name, password, UNKNOWN)
+            assert caller.name == name
+            with pytest.raises(LoginRefused):
+                await broker.door.log_in_with_password("amqp", name, b"other", UNKNOWN)
+        assert broker.access.admit("guest").may("default", "read", "q")
+
+
+@with_adapter
+async def test_a_password_set_by_kafka_is_the_only_one(connect: Connect, broker: Broker) -> None:
+    async def may(password: bytes) -> bool:
+        try:
+            await broker.door.log_in_with_password("amqp", "ann", password, UNKNOWN)
+        except LoginRefused:
+            return False
+        return True
+
+    await broker.access.set_password(User("ann", tags=("management",)), "first")
+    assert (await may(b"first"), await log_in(connect(), "ann", "first")) == (True, 0)
+    await alter(connect(), upsertion("ann", "second"))
+    assert (await may(b"first"), await may(b"second")) == (False, True)
+    both = [{"name": "ann", "mechanism": mechanism} for mechanism in (SHA_256, SHA_512)]
+    assert await alter(connect(), deletions=both) == {"ann": 0}
+    assert not await may(b"second")
+    assert not broker.access.get("ann").has_password

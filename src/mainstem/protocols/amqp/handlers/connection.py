@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mainstem.broker.queues import Queue
 from mainstem.broker.routes import Router
-from mainstem.broker.users.callers import Caller
+from mainstem.broker.users.callers import Caller, LoginRefused
 from mainstem.model.endpoints import Endpoints
 from mainstem.model.errors import MainstemError, Overloaded, StorageFull
 from mainstem.model.peer import TEXT_CHARACTERS_MAX
@@ -93,15 +93,16 @@ class AmqpConnection:
     def login(self, mechanism: str, response: bytes, done: Callable[[bool], None]) -> None:
         """Who it is. Raises AmqpError."""
 
-        def proven(caller: Caller | None) -> None:
-            if caller is not None and not self.is_lost:
+        def proven(caller: Caller | LoginRefused) -> None:
+            is_let_in = not isinstance(caller, LoginRefused)
+            if not isinstance(caller, LoginRefused) and not self.is_lost:
                 self.caller = caller
                 self.user = caller.name
                 self.mechanism = mechanism
                 caller.hold(self._force_closed)
-            done(caller is not None)
+            done(is_let_in)
 
-        self.node.authenticate(mechanism, response, self.endpoints.peer_host, proven)
+        self.node.authenticate(mechanism, response, self.endpoints, proven)
 
     def _force_closed(self, reason: str) -> None:
         self.session.fail(ConnectionError_(CONNECTION_FORCED, reason))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hmac
 import logging
 import os
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mainstem.broker.broker import Broker
-from mainstem.broker.users.access import GUEST
-from mainstem.broker.users.callers import Caller
+from mainstem.broker.users.door import Told
+from mainstem.model.endpoints import Endpoints
 from mainstem.protocols.amqp.codec.field_table import Field, Table, decode_table, text
 from mainstem.protocols.amqp.errors import AmqpError, fail
 from mainstem.protocols.amqp.handlers.dialect import introduce
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from mainstem.protocols.amqp.handlers.channel import Channel
 
 log = logging.getLogger(__name__)
+
+NAME = "amqp"
 
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
 """Runs a coroutine to its end, on the broker's thread."""
@@ -47,12 +48,10 @@ class Node:
         self,
         broker: Broker,
         settings: AmqpSettings,
-        password: str | None,
         version: str,
         spawn: Spawn,
         meters: Meters,
         *,
-        admits_guest: Callable[[str], bool] = lambda peer: True,
         random: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self.broker = broker
@@ -64,9 +63,7 @@ class Node:
         self.connections = dialect.clients
         self.reply_channels: dict[str, Channel] = {}
         """Who listens for direct replies, by the name it was given for that."""
-        self._password = password
         self._version = version
-        self._admits_guest = admits_guest
         self._random = random
         self._connected = 0
 
@@ -94,30 +91,15 @@ class Node:
             "version": text(COMPATIBLE_VERSION),
         }
 
-    def authenticate(self, mechanism: str, response: bytes, peer: str, done: Callable[[Caller | None], None]) -> None:
-        """Who it is, now or later; None: nobody we let in. Raises AmqpError for what cannot be understood."""
+    def authenticate(self, mechanism: str, response: bytes, endpoints: Endpoints, tell: Told) -> None:
+        """Who it is, now or later. Raises AmqpError for what cannot be understood."""
         if mechanism == "PLAIN":
             user, password = _plain(response)
         elif mechanism == "AMQPLAIN":
             user, password = _amqplain(response)
         else:
             fail(503, f"unknown authentication mechanism '{mechanism}'")
-        access = self.broker.access
-        is_superuser = user == self.settings.user and self._password is not None
-
-        def check() -> bool:
-            if is_superuser:
-                return hmac.compare_digest(password, (self._password or "").encode())
-            is_right = bool(access.is_right(user, password))
-            if is_right and user == GUEST and not self._admits_guest(peer):
-                log.warning("user '%s' can only connect via localhost", user)
-                return False
-            return is_right
-
-        def proven(is_right: bool) -> None:
-            done(access.admit(user, peer, is_superuser=is_superuser) if is_right else None)
-
-        access.logins.prove("amqp", user, peer, check, proven)
+        self.broker.door.ask_password(NAME, user, password, endpoints, tell)
 
 
 def _plain(response: bytes) -> tuple[str, bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import struct
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from mainstem.model.errors import PeerError
@@ -40,7 +40,7 @@ class Requests:
         spawn: Spawn,
         throttles: Throttles,
         meter: MeterOf,
-        is_open: bool = True,
+        admit_silent: Callable[[ConnectionState, Reply], bool] | None = None,
     ) -> None:
         self._produce = produce.handle
         self._fetch = fetch.handle
@@ -48,7 +48,7 @@ class Requests:
         self._spawn = spawn
         self._throttles = throttles
         self._meters = {int(key): meter(api_of(key).name, UNTIMED.get(key, 0)) for key in (PRODUCE, FETCH, *served)}
-        self._is_open = is_open
+        self._admit_silent = admit_silent or (lambda connection, reply: True)
 
     def handle(self, request: memoryview, reply: Reply, connection: ConnectionState) -> None:
         """Deal with a request; one that cannot be understood closes its connection, as in Kafka."""
@@ -59,8 +59,9 @@ class Requests:
                 meter.requests += 1
                 if not meter.requests & meter.untimed:
                     reply.meter, reply.begun = meter, meter.clock()
-            if not (self._is_open or connection.is_authenticated or key in BEFORE_AUTHENTICATION):
-                log.info("a client that did not authenticate is refused")
+            if not (
+                connection.is_authenticated or key in BEFORE_AUTHENTICATION or self._admit_silent(connection, reply)
+            ):
                 reply.refuse()
             elif self._throttles.is_active:
                 if reply.meter is None and meter is not None:

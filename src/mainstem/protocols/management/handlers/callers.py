@@ -13,13 +13,15 @@ from mainstem.broker.administration import Permission
 from mainstem.broker.broker import Broker
 from mainstem.broker.users import callers as broker_callers
 from mainstem.broker.users.access import GUEST
-from mainstem.broker.users.callers import ADMINISTRATOR, Action
+from mainstem.broker.users.callers import ADMINISTRATOR, Action, LoginRefused
+from mainstem.model.endpoints import Endpoints
 from mainstem.protocols.management.errors import Forbidden, NotAuthorised
 from mainstem.protocols.management.mapping.words import namespace_of
 from mainstem.wire.http.messages import Request
 
 T = TypeVar("T")
 
+NAME = "management"
 MONITORING, POLICYMAKER, MANAGEMENT = "monitoring", "policymaker", "management"
 KNOWN_TAGS = frozenset({ADMINISTRATOR, MONITORING, POLICYMAKER, MANAGEMENT})
 
@@ -85,19 +87,19 @@ class Callers:
         self._has_guest = has_guest
         self._is_here_alone = is_here_alone
 
-    def admit(self, name: str, password: bytes, peer: str, done: Callable[[Caller | NotAuthorised], None]) -> None:
+    def admit(
+        self, name: str, password: bytes, endpoints: Endpoints, done: Callable[[Caller | NotAuthorised], None]
+    ) -> None:
         """Who asks, now or later: `done` is told."""
-        access = self._broker.access
 
-        def proven(is_right: bool) -> None:
-            done(self._admitted(name, peer) if is_right else NotAuthorised("Login failed"))
+        def told(caller: broker_callers.Caller | LoginRefused) -> None:
+            done(NotAuthorised("Login failed") if isinstance(caller, LoginRefused) else self._admitted(caller))
 
-        access.logins.prove("management", name, peer, lambda: bool(access.is_right(name, password)), proven)
+        self._broker.door.ask_password(NAME, name, password, endpoints, told)
 
-    def _admitted(self, name: str, peer: str) -> Caller | NotAuthorised:
-        if name == GUEST and not (self._has_guest and self._is_here_alone()):
+    def _admitted(self, who: broker_callers.Caller) -> Caller | NotAuthorised:
+        if who.name == GUEST and not (self._has_guest and self._is_here_alone()):
             return NotAuthorised("User can only log in via localhost")
-        who = self._broker.access.admit(name, peer)
         if not KNOWN_TAGS & set(who.tags):
             return NotAuthorised("Not management user")
         return Caller(who, self._broker)

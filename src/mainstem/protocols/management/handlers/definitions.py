@@ -21,6 +21,7 @@ from mainstem.protocols.management.handlers.exchanges import declare_exchange
 from mainstem.protocols.management.handlers.parameters import global_rows, put_global
 from mainstem.protocols.management.handlers.paths import Call, Path
 from mainstem.protocols.management.handlers.queues import declare_queue
+from mainstem.protocols.management.handlers.users import put_user
 from mainstem.protocols.management.mapping import fields
 from mainstem.protocols.management.mapping.administration import (
     namespace_from,
@@ -32,7 +33,6 @@ from mainstem.protocols.management.mapping.administration import (
     policy_row,
     topic_permission_from,
     topic_permission_row,
-    user_from,
     user_row,
 )
 from mainstem.protocols.management.mapping.listing import Row
@@ -163,7 +163,7 @@ class DefinitionPaths:
         body = call.fields()
         access = self._broker.access
         for row in fields.rows(body, "users"):
-            await access.put(user_from(fields.text(row, "name"), row, access))
+            await put_user(access, fields.text(row, "name"), row)
         for row in fields.rows(body, "vhosts"):
             await self._import_host(call.caller, row)
         for row in fields.rows(body, "permissions"):

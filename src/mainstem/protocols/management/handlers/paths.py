@@ -12,6 +12,8 @@ from urllib.parse import parse_qsl, unquote
 from mainstem.broker import errors as broker_errors
 from mainstem.broker.dialect import NotInDialect
 from mainstem.model import errors as model_errors
+from mainstem.model.endpoints import UNKNOWN as UNKNOWN_ENDS
+from mainstem.model.endpoints import Endpoints
 from mainstem.protocols.management.codec import decode_body, encode_error, encode_json, encode_refusal
 from mainstem.protocols.management.errors import (
     BadRequest,
@@ -138,8 +140,10 @@ class Paths:
             assert path.method not in step.methods, f"{path.method} {path.path} is answered twice"
             step.methods[path.method] = path.handler
 
-    def handle(self, request: Request, respond: Callable[[Response], None], peer: str = "") -> None:
-        """Answer the request of a peer at this address, in any case."""
+    def handle(
+        self, request: Request, respond: Callable[[Response], None], endpoints: Endpoints = UNKNOWN_ENDS
+    ) -> None:
+        """Answer the request of this peer, in any case."""
         try:
             self._check(request)
             check_origin(request)
@@ -149,7 +153,7 @@ class Paths:
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is answered
             respond(_refuse(request, error))
             return
-        self._callers.admit(name, password, peer, functools.partial(self._admitted, request, respond))
+        self._callers.admit(name, password, endpoints, functools.partial(self._admitted, request, respond))
 
     def _admitted(self, request: Request, respond: Callable[[Response], None], caller: Caller | NotAuthorised) -> None:
         try:

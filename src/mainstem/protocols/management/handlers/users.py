@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.users.access import Access
 from mainstem.protocols.management.errors import BadRequest, NotFound
 from mainstem.protocols.management.handlers.paths import Call, Path, created
 from mainstem.protocols.management.mapping import fields
@@ -85,7 +87,7 @@ class UserPaths:
         """Make a user, or change one."""
         call.caller.need()
         is_new = self._access.find(call.steps[0]) is None
-        await self._access.put(user_from(call.steps[0], call.fields(), self._access))
+        await put_user(self._access, call.steps[0], call.fields())
         return created(is_new)
 
     async def delete(self, call: Call) -> None:
@@ -236,3 +238,12 @@ class UserPaths:
         user = self._access.get(call.steps[0])
         kept = {name: value for name, value in user.limits.items() if name != call.steps[1]}
         await self._access.put(msgspec.structs.replace(user, limits=kept | added))
+
+
+async def put_user(access: Access, name: str, body: Mapping[str, Any]) -> None:
+    """Make a user, or change one. Raises BadRequest, InvalidEntry."""
+    user, password = user_from(name, body, access.find(name))
+    if password:
+        await access.set_password(user, password)
+    else:
+        await access.put(user)

@@ -7,7 +7,6 @@ from typing import Any, cast
 
 from mainstem.broker.administration import (
     HASHINGS,
-    SHA256,
     ApplyTo,
     Namespace,
     Parameter,
@@ -18,7 +17,6 @@ from mainstem.broker.administration import (
     hashing_of,
     is_password_hash,
 )
-from mainstem.broker.users.access import Access
 from mainstem.protocols.management.errors import BadRequest
 from mainstem.protocols.management.mapping import fields
 from mainstem.protocols.management.mapping.listing import Row
@@ -70,26 +68,24 @@ def namespace_row(namespace: Namespace) -> Row:
     }
 
 
-def user_from(name: str, body: Mapping[str, Any], access: Access) -> User:
-    """A user with a password, a hash of one, or none. Raises BadRequest."""
+def user_from(name: str, body: Mapping[str, Any], present: User | None) -> tuple[User, str]:
+    """A user as it is to be, and its new password; empty: none. Raises BadRequest."""
     hashing = fields.text(body, "hashing_algorithm", hashing_of(fields.text(body, "password_hash", "")))
     if hashing not in HASHINGS:
         raise BadRequest(f"unknown hashing algorithm {hashing!r}")
-    if body.get("password"):
-        stored, hashing = access.hash_password(fields.text(body, "password")), SHA256
-    elif "password_hash" in body:
-        stored = fields.text(body, "password_hash")
-        if not is_password_hash(stored, hashing):
-            raise BadRequest("the password hash is not one")
-    else:
-        stored = ""  # Nobody logs in as them, as long as it is so.
+    password = fields.text(body, "password") if body.get("password") else ""
+    stored = "" if password else fields.text(body, "password_hash", "")  # Neither: nobody logs in as them.
+    if not is_password_hash(stored, hashing):
+        raise BadRequest("the password hash is not one")
     if "tags" not in body:
         raise BadRequest("key_missing: tags")
-    present = access.find(name)
     limits = fields.table(body, "limits") or (present.limits if present is not None else {})
     is_disabled = present is not None and present.is_disabled
+    # The same hash is of the same password: so what SCRAM needs stays right.
+    is_same = present is not None and bool(stored) and present.password_hash == stored
+    verifiers = present.verifiers if present is not None and is_same else {}
     numbers = {key: fields.number(limits, key) for key in limits}
-    return User(name, stored, hashing, fields.tags(body), numbers, is_disabled)
+    return User(name, stored, hashing, fields.tags(body), numbers, is_disabled, verifiers=verifiers), password
 
 
 def user_row(user: User) -> Row:

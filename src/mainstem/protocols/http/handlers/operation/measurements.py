@@ -106,7 +106,7 @@ class MeasurementHandlers:
             await pace.step()
 
     def _logins(self) -> Iterator[Metric]:
-        logins = self._broker.access.logins
+        logins = self._broker.logins
         for name, text, counts in (
             ("failures", "Wrong passwords and other proofs", logins.failures),
             ("delayed", "Logins that waited before they were looked at, for wrong ones before them", logins.delayed),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mainstem.protocols.kafka.codec.scram import HASHES
 from mainstem.protocols.kafka.mapping import NODE_ID, Advertised, StoreFacts
 from mainstem.protocols.kafka.session.settings import KafkaSettings
+from mainstem.wire.scram import HASHES
 
 MINUTE_MS = 60_000
 HTTP_ADDRESS = "mainstem.http.address"

@@ -1,4 +1,4 @@
-"""Who may ask: the user of the settings, by SASL PLAIN or SCRAM, and those that were made over the protocol, by SCRAM.
+"""Who asks: SASL PLAIN, SCRAM or OAUTHBEARER, the certificate of the connection, or nothing where that is let in.
 
 Two ways to carry the messages of a mechanism. After SaslHandshake version 1 each is a SaslAuthenticate request; after version 0
 they come bare, with nothing but their size in front, and a refusal is a closed connection.
@@ -6,36 +6,26 @@ they come bare, with nothing but their size in front, and a refusal is a closed 
 
 from __future__ import annotations
 
-import base64
-import hmac
 import logging
-import os
 import struct
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
-from mainstem.broker.clients.scram_users import ScramUsers
+from mainstem.broker.broker import Broker
 from mainstem.broker.log import Answer
-from mainstem.broker.users.access import Access
-from mainstem.broker.users.callers import Caller, Close
-from mainstem.protocols.kafka.codec.scram import (
-    HASHES,
-    Credentials,
-    MalformedScram,
-    ScramExchange,
-    WrongCredentials,
-    invented,
-)
+from mainstem.broker.users.callers import Caller, Close, LoginRefused
+from mainstem.model.endpoints import Endpoints
 from mainstem.protocols.kafka.handlers.calls import Body, Call, Served
 from mainstem.protocols.kafka.session.machine import ConnectionState, Reply
 from mainstem.wire.kafka import ApiKey, ErrorCode
+from mainstem.wire.scram import HASHES, MalformedScram, ScramExchange
 
 log = logging.getLogger(__name__)
 
 NAME = "kafka"
 PLAIN = "PLAIN"
-MECHANISMS = (PLAIN, *HASHES)
 FAILED = "Authentication failed: Invalid username or password"
+OTHER_PRINCIPAL = "Cannot change principals during re-authentication"
 WRAPPED_FROM = 1
 _SIZE = struct.Struct(">i")
 
@@ -48,6 +38,16 @@ class Authentication:
         self.exchange: ScramExchange | None = None
         self.is_closed = False
         self._caller: Caller | None = None
+
+    @property
+    def name(self) -> str | None:
+        """Who has proven to be it; None: nobody yet."""
+        return None if self._caller is None else self._caller.name
+
+    @property
+    def expires_ms(self) -> int | None:
+        """Until when the proof holds; None: as long as the connection."""
+        return None if self._caller is None else self._caller.expires_ms
 
     def admit(self, caller: Caller, close: Close) -> None:
         """The client has proven who it is."""
@@ -71,42 +71,13 @@ class Authentication:
             self._caller = None
 
 
-class NoAuthentication:
-    """SaslHandshake, SaslAuthenticate, where nobody needs to say who he is: answered as Kafka does."""
-
-    def apis(self) -> dict[int, Served]:
-        """By key."""
-        return {
-            ApiKey.SASL_HANDSHAKE: Served(self.refuse, 0, 1),
-            ApiKey.SASL_AUTHENTICATE: Served(self.refuse, 0, 2),
-        }
-
-    def refuse(self, call: Call) -> Body:
-        """Not here."""
-        return {"error_code": ErrorCode.ILLEGAL_SASL_STATE}
-
-
 class AuthenticationHandlers:
-    """SaslHandshake, SaslAuthenticate."""
+    """SaslHandshake, SaslAuthenticate, and who is let in without them."""
 
-    def __init__(
-        self,
-        user: str,
-        password: str,
-        access: Access,
-        users: ScramUsers,
-        random: Callable[[int], bytes] = os.urandom,
-    ) -> None:
-        self._user = user
-        self._password = password
-        self._access = access
-        self._users = users
-        self._random = random
-        self._credentials = {
-            mechanism: Credentials.of(password, mechanism, made.salt, made.iterations)
-            for mechanism in HASHES
-            for made in (invented(access.strangers_secret, mechanism, user),)
-        }
+    def __init__(self, broker: Broker) -> None:
+        self._door = broker.door
+        self._clock = broker.clock
+        self._mechanisms = (PLAIN, *HASHES)
 
     def apis(self) -> dict[int, Served]:
         """By key."""
@@ -115,29 +86,29 @@ class AuthenticationHandlers:
             ApiKey.SASL_AUTHENTICATE: Served(self.authenticate, 0, 2),
         }
 
+    def admit_silent(self, connection: ConnectionState, reply: Reply) -> bool:
+        """Whether a client may ask that has not said who it is; from now on it is known."""
+        try:
+            caller = self._door.admit_anonymous(NAME, Endpoints(connection.host))
+        except LoginRefused:
+            log.info("a client that did not authenticate is refused")
+            return False
+        # It keeps the name that Kafka has for it.
+        self._admit(caller, connection.get("authentication", Authentication), connection, reply, connection.user)
+        return True
+
     def handshake(self, call: Call) -> Body:
         """Agree on a mechanism."""
         mechanism = call.body.mechanism
-        if mechanism not in MECHANISMS:
+        if mechanism not in self._mechanisms:
             call.reply.end()
-            return {"error_code": ErrorCode.UNSUPPORTED_SASL_MECHANISM, "mechanisms": MECHANISMS}
+            return {"error_code": ErrorCode.UNSUPPORTED_SASL_MECHANISM, "mechanisms": self._mechanisms}
         state: Authentication = call.connection.get("authentication", Authentication)
         state.mechanism = mechanism
-        state.exchange = None
-        if mechanism in HASHES:
-            nonce = base64.b64encode(self._random(18)).decode()
-            state.exchange = ScramExchange(lambda user: self._find(user, mechanism), nonce)
+        state.exchange = self._door.begin_scram(NAME, mechanism) if mechanism in HASHES else None
         if call.version < WRAPPED_FROM:
             call.reply.take_tokens(self.take_token)
-        return {"error_code": ErrorCode.NONE, "mechanisms": MECHANISMS}
-
-    def _find(self, user: str, mechanism: str) -> Credentials:
-        if user == self._user:
-            return self._credentials[mechanism]
-        secret = self._users.get(user).get(mechanism)
-        if secret is None:
-            return invented(self._access.strangers_secret, mechanism, user)
-        return Credentials(HASHES[mechanism], secret.salt, secret.iterations, secret.stored_key, secret.server_key)
+        return {"error_code": ErrorCode.NONE, "mechanisms": self._mechanisms}
 
     def authenticate(self, call: Call) -> Body | Coroutine[Any, Any, Body]:
         """One message of the mechanism; a wrong one is answered, and is the last."""
@@ -147,20 +118,20 @@ class AuthenticationHandlers:
             return _refused(ErrorCode.ILLEGAL_SASL_STATE, "SaslHandshake comes first")
         answer = self._answer(state, bytes(call.body.auth_bytes), call.connection, call.reply)
         if answer.done:
-            return _authenticated(answer.result(), call.reply)
+            return self._authenticated(answer.result(), state, call.reply)
         # Nobody who guesses holds up the end of the broker.
         call.reply.on_drain(call.reply.refuse)
-        return _authenticate_later(answer, call.reply)
+        return self._authenticate_later(answer, state, call.reply)
 
     def take_token(self, token: memoryview, reply: Reply, connection: ConnectionState) -> None:
         """One bare message of the mechanism."""
         state: Authentication = connection.get("authentication", Authentication)
 
-        def respond(answer: Answer[bytes | None]) -> None:
+        def respond(answer: Answer[bytes | str]) -> None:
             said = answer.result()
             if state.is_closed:
                 return
-            if said is None:
+            if isinstance(said, str):
                 reply.refuse()
                 return
             if state.mechanism is None:
@@ -174,77 +145,79 @@ class AuthenticationHandlers:
 
     def _answer(
         self, state: Authentication, message: bytes, connection: ConnectionState, reply: Reply
-    ) -> Answer[bytes | None]:
-        """What the mechanism says to a message; None: refused. When it was the last, the connection is admitted."""
-        exchange = state.exchange
-        try:
-            if exchange is not None and not exchange.has_begun:
-                return Answer.of(exchange.answer(message)[0])
-        except MalformedScram:
-            self._access.logins.failed(NAME, "", connection.host)
-            return Answer.of(None)
-        proof = _Proof(exchange, message) if exchange is not None else None
-        user, check = (proof.user, proof.check) if proof is not None else self._plain(message)
-        answer = Answer[bytes | None]()
+    ) -> Answer[bytes | str]:
+        """What the mechanism says to a message; a text: refused. When it was the last, the connection is admitted."""
+        exchange, endpoints = state.exchange, Endpoints(connection.host)
+        answer = Answer[bytes | str]()
 
-        def proven(is_right: bool) -> None:
-            if is_right and not state.is_closed:
-                state.mechanism = state.exchange = None
-                self._admit(user, state, connection, reply)
-            answer.resolve((proof.said if proof is not None else b"") if is_right else None)
+        def tell(said: bytes, caller: Caller | LoginRefused) -> None:
+            answer.resolve(self._say(said, caller, state, connection, reply))
 
-        self._access.logins.prove(NAME, user, connection.host, check, proven)
+        if exchange is None:
+            plain = _plain(message)
+            if plain is None:
+                tell(b"", self._door.refuse(NAME, endpoints))
+            else:
+                self._door.ask_password(NAME, *plain, endpoints, lambda caller: tell(b"", caller))
+        elif exchange.has_begun:
+            self._door.finish_scram(NAME, exchange, message, endpoints, tell)
+        else:
+            try:
+                answer.resolve(exchange.answer(message)[0])
+            except MalformedScram:
+                tell(b"", self._door.refuse(NAME, endpoints))
         return answer
 
-    def _admit(self, user: str, state: Authentication, connection: ConnectionState, reply: Reply) -> None:
+    def _say(
+        self,
+        said: bytes,
+        caller: Caller | LoginRefused,
+        state: Authentication,
+        connection: ConnectionState,
+        reply: Reply,
+    ) -> bytes | str:
+        if isinstance(caller, LoginRefused) or state.is_closed:
+            return FAILED
+        if state.name not in (None, caller.name):
+            return OTHER_PRINCIPAL
+        state.mechanism = state.exchange = None
+        self._admit(caller, state, connection, reply, caller.name)
+        return said
+
+    def _admit(
+        self, caller: Caller, state: Authentication, connection: ConnectionState, reply: Reply, name: str
+    ) -> None:
         def close(reason: str) -> None:
             log.info("a connection is closed: %s", reason)
             connection.is_authenticated = False
             reply.refuse()
 
-        state.admit(self._access.admit(user, connection.host, is_superuser=user == self._user), close)
-        connection.authenticate(user)
+        state.admit(caller, close)
+        connection.authenticate(name)
 
-    def _plain(self, message: bytes) -> tuple[str, Callable[[], bool]]:
-        # RFC 4616: authorization identity, authentication identity and password, a zero byte between them.
-        identity, _, rest = message.partition(b"\0")
-        user, separator, password = rest.partition(b"\0")
+    def _authenticated(self, said: bytes | str, state: Authentication, reply: Reply) -> Body:
+        if isinstance(said, str):
+            reply.end()
+            return _refused(ErrorCode.SASL_AUTHENTICATION_FAILED, said)
+        body: Body = {"error_code": ErrorCode.NONE, "error_message": None, "auth_bytes": said}
+        if state.mechanism is None and state.expires_ms is not None:
+            # KIP-368: before this time is over the client authenticates again.
+            body["session_lifetime_ms"] = max(1, state.expires_ms - self._clock.now_ms())
+        return body
 
-        def check() -> bool:
-            is_user = hmac.compare_digest(user, self._user.encode())
-            is_password = hmac.compare_digest(password, self._password.encode())
-            return bool(separator) and is_user and is_password and identity in (b"", user)
-
-        return user.decode("utf-8", "replace"), check
-
-
-class _Proof:
-    """The last message of SCRAM."""
-
-    def __init__(self, exchange: ScramExchange, message: bytes) -> None:
-        self._exchange = exchange
-        self._message = message
-        self.user = exchange.user
-        self.said = b""
-
-    def check(self) -> bool:
-        """Whether it is right; then `said` is the answer."""
-        try:
-            self.said, _ = self._exchange.answer(self._message)
-        except (WrongCredentials, MalformedScram):
-            return False
-        return True
+    async def _authenticate_later(self, answer: Answer[bytes | str], state: Authentication, reply: Reply) -> Body:
+        return self._authenticated(await answer, state, reply)
 
 
-def _authenticated(said: bytes | None, reply: Reply) -> Body:
-    if said is None:
-        reply.end()
-        return _refused(ErrorCode.SASL_AUTHENTICATION_FAILED, FAILED)
-    return {"error_code": ErrorCode.NONE, "error_message": None, "auth_bytes": said}
-
-
-async def _authenticate_later(answer: Answer[bytes | None], reply: Reply) -> Body:
-    return _authenticated(await answer, reply)
+def _plain(message: bytes) -> tuple[str, bytes] | None:
+    """Name and password (RFC 4616): before them who to act as, a zero byte between the three; nobody acts as another."""
+    parts = message.split(b"\0")
+    if len(parts) != 3 or not parts[1] or parts[0] not in (b"", parts[1]):
+        return None
+    try:
+        return parts[1].decode(), parts[2]
+    except UnicodeDecodeError:
+        return None
 
 
 def _refused(code: ErrorCode, message: str) -> Body:

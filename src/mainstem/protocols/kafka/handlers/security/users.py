@@ -1,4 +1,4 @@
-"""Users that authenticate by SCRAM, administered over the protocol (KIP-554)."""
+"""What SCRAM needs of users, administered over the protocol (KIP-554). They are users of all protocols."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
+from mainstem.broker.administration import User
 from mainstem.broker.broker import Broker
-from mainstem.broker.clients.scram_users import ScramSecret, Secrets
 from mainstem.model.errors import MainstemError
-from mainstem.protocols.kafka.codec.scram import Credentials
 from mainstem.protocols.kafka.errors import code_of
 from mainstem.protocols.kafka.handlers.calls import Body, Call, Served
 from mainstem.protocols.kafka.handlers.security.authentication import Authentication
 from mainstem.wire.kafka import ApiKey, ErrorCode
+from mainstem.wire.scram import Verifier, from_salted
 
 MECHANISMS: Mapping[int, str] = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 NUMBERS = {name: number for number, name in MECHANISMS.items()}
@@ -34,7 +36,6 @@ class UserHandlers:
     """DescribeUserScramCredentials, AlterUserScramCredentials."""
 
     def __init__(self, broker: Broker, configured_user: str | None) -> None:
-        self._users = broker.scram_users
         self._access = broker.access
         self._configured_user = configured_user
         self._changes_lock = asyncio.Lock()
@@ -48,7 +49,8 @@ class UserHandlers:
 
     def describe(self, call: Call) -> Body:
         """Who there is, and by which mechanisms."""
-        asked = [user.name for user in call.body.users or ()] or self._users.names()
+        asked = [user.name for user in call.body.users or ()]
+        asked = asked or sorted(user.name for user in self._access.stored() if user.verifiers)
         times = Counter(asked)
         return {
             "error_code": ErrorCode.NONE,
@@ -57,16 +59,17 @@ class UserHandlers:
         }
 
     def _describe(self, name: str, times: int) -> Body:
-        secrets = self._users.get(name)
+        verifiers = self._verifiers_of(name)
         code, message = ErrorCode.NONE, None
         if times > 1:
             code = ErrorCode.DUPLICATE_RESOURCE
             message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
-        elif not secrets:
+        elif not verifiers:
             code = ErrorCode.RESOURCE_NOT_FOUND
             message = f"Attempt to describe a user credential that does not exist: {name}"
         infos = [
-            {"mechanism": NUMBERS[mechanism], "iterations": secret.iterations} for mechanism, secret in secrets.items()
+            {"mechanism": NUMBERS[mechanism], "iterations": verifier.iterations}
+            for mechanism, verifier in sorted(verifiers.items())
         ]
         return {
             "user": name,
@@ -80,7 +83,7 @@ class UserHandlers:
     async def alter(self, call: Call) -> Body:
         """Each user succeeds or fails as a whole; those that succeed are stored by one commit."""
         async with self._changes_lock:
-            changed: dict[str, Secrets] = {}
+            changed: dict[str, User | None] = {}
             results: dict[str, Body] = {}
             for name in dict.fromkeys(alteration.name for alteration in (*call.body.deletions, *call.body.upsertions)):
                 try:
@@ -90,17 +93,23 @@ class UserHandlers:
                     results[name] = {"user": name, "error_code": refusal.code, "error_message": str(refusal)}
             try:
                 if changed:
-                    await self._access.keep_secret()
-                    await self._users.alter(changed)
-                for name in [name for name, secrets in changed.items() if not secrets]:
-                    # Who deletes itself still gets this answer.
-                    call.connection.get("authentication", Authentication).end_behind(name, call.reply)
-                    self._access.end_callers(name, f"user '{name}' is deleted")
+                    gone = [name for name, user in changed.items() if user is None]
+                    await self._access.alter([user for user in changed.values() if user is not None], gone)
+                for name, user in changed.items():
+                    if user is None or not user.has_password:
+                        # Who deletes itself still gets this answer.
+                        call.connection.get("authentication", Authentication).end_behind(name, call.reply)
+                        self._access.end_callers(name, f"user '{name}' is deleted")
             except MainstemError as error:
                 results |= {n: {"user": n, "error_code": code_of(error), "error_message": str(error)} for n in changed}
             return {"results": list(results.values())}
 
-    def _revise(self, name: str, body: Any) -> Secrets:
+    def _verifiers_of(self, name: str) -> Mapping[str, Verifier]:
+        user = self._access.find(name)
+        return {} if user is None else user.verifiers
+
+    def _revise(self, name: str, body: Any) -> User | None:
+        """The user as it is to be; None: nothing is left of it."""
         deletions = [deletion for deletion in body.deletions if deletion.name == name]
         upsertions = [upsertion for upsertion in body.upsertions if upsertion.name == name]
         if not name:
@@ -114,17 +123,23 @@ class UserHandlers:
         if len(set(mechanisms)) < len(mechanisms):
             message = "A user credential cannot be altered twice in the same request"
             raise RefusedUser(ErrorCode.DUPLICATE_RESOURCE, message)
-        secrets = dict(self._users.get(name))
+        verifiers = dict(self._verifiers_of(name))
         for deletion in deletions:
-            if secrets.pop(MECHANISMS[deletion.mechanism], None) is None:
+            if verifiers.pop(MECHANISMS[deletion.mechanism], None) is None:
                 message = "Attempt to delete a user credential that does not exist"
                 raise RefusedUser(ErrorCode.RESOURCE_NOT_FOUND, message)
         for upsertion in upsertions:
-            secrets[MECHANISMS[upsertion.mechanism]] = _secret(upsertion)
-        return secrets
+            verifiers[MECHANISMS[upsertion.mechanism]] = _verifier(upsertion)
+        if not verifiers and not self._access.has_rights(name):
+            return None
+        # The hash for other protocols is of a password that is not the user's any more.
+        keeps_hash = bool(verifiers) and not upsertions
+        user = self._access.find(name) or User(name)
+        revised = msgspec.structs.replace(user, verifiers=verifiers)
+        return revised if keeps_hash else msgspec.structs.replace(revised, password_hash="")
 
 
-def _secret(upsertion: Any) -> ScramSecret:
+def _verifier(upsertion: Any) -> Verifier:
     iterations, salt = upsertion.iterations, bytes(upsertion.salt)
     if iterations < ITERATIONS_MIN:
         raise RefusedUser(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
@@ -132,5 +147,4 @@ def _secret(upsertion: Any) -> ScramSecret:
         raise RefusedUser(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
     if not salt or not upsertion.salted_password or len(salt) > SALT_BYTES_MAX:
         raise RefusedUser(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Salt and password are needed, and the salt is short")
-    made = Credentials.salted(bytes(upsertion.salted_password), MECHANISMS[upsertion.mechanism], salt, iterations)
-    return ScramSecret(salt, iterations, made.stored_key, made.server_key)
+    return from_salted(bytes(upsertion.salted_password), MECHANISMS[upsertion.mechanism], salt, iterations)

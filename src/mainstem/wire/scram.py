@@ -7,14 +7,20 @@ import binascii
 import hashlib
 import hmac
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+import msgspec
 
 from mainstem.wire.errors import MalformedBytes
 
-ITERATIONS = 4_096
-INVENTED_ITERATIONS = (ITERATIONS, 16_384)
+SHA_256, SHA_512 = "SCRAM-SHA-256", "SCRAM-SHA-512"
+HASHES = {SHA_256: "sha256", SHA_512: "sha512"}
+"""The mechanisms, in the order in which a password is checked against them."""
+ITERATIONS = 16_384
+TOOLS_ITERATIONS = 4_096
+"""What Kafka's own tool makes."""
+SALT_BYTES = 16
 LETTERS = b"0123456789abcdefghijklmnopqrstuvwxyz"
-HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 
 class MalformedScram(MalformedBytes):
@@ -25,56 +31,57 @@ class WrongCredentials(Exception):
     """The proof is not the user's."""
 
 
-class Credentials(NamedTuple):
+class Verifier(msgspec.Struct, frozen=True, array_like=True):
     """What a server keeps instead of a password."""
 
-    hash_name: str
     salt: bytes
     iterations: int
     stored_key: bytes
     server_key: bytes
 
-    @classmethod
-    def of(cls, password: str, mechanism: str, salt: bytes, iterations: int = ITERATIONS) -> Credentials:
-        """Derived once: it is made to be slow."""
-        salted = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
-        return cls.salted(salted, mechanism, salt, iterations)
 
-    @classmethod
-    def salted(cls, salted: bytes, mechanism: str, salt: bytes, iterations: int) -> Credentials:
-        """From what a client has derived of the password."""
-        hash_name = HASHES[mechanism]
-        client_key = hmac.digest(salted, b"Client Key", hash_name)
-        stored_key = hashlib.new(hash_name, client_key).digest()
-        return cls(hash_name, salt, iterations, stored_key, hmac.digest(salted, b"Server Key", hash_name))
+def derive(password: bytes, mechanism: str, salt: bytes, iterations: int = ITERATIONS) -> Verifier:
+    """From a password. It is made to be slow: a thread does it."""
+    return from_salted(hashlib.pbkdf2_hmac(HASHES[mechanism], password, salt, iterations), mechanism, salt, iterations)
 
 
-def invented(secret: bytes, mechanism: str, user: str) -> Credentials:
+def from_salted(salted: bytes, mechanism: str, salt: bytes, iterations: int) -> Verifier:
+    """From what a client has derived of the password."""
+    hash_name = HASHES[mechanism]
+    client_key = hmac.digest(salted, b"Client Key", hash_name)
+    stored_key = hashlib.new(hash_name, client_key).digest()
+    return Verifier(salt, iterations, stored_key, hmac.digest(salted, b"Server Key", hash_name))
+
+
+def invented(secret: bytes, mechanism: str, user: str, iterations: int = ITERATIONS) -> Verifier:
     """What is told to who is not here: always the same, and like that of a user, so that names cannot be found out."""
     hash_name = HASHES[mechanism]
     seed = hmac.digest(secret, f"{mechanism} {user}".encode(), "sha512")
-    iterations = INVENTED_ITERATIONS[seed[0] % len(INVENTED_ITERATIONS)]
-    salt = seed[1:17]
-    if iterations == ITERATIONS:
+    salt = seed[1 : 1 + SALT_BYTES]
+    if seed[0] % 2:
         # Kafka's own tool salts with letters and digits.
+        iterations = TOOLS_ITERATIONS
         salt = bytes(LETTERS[byte % len(LETTERS)] for byte in seed[1:27])
     key = hmac.digest(secret, seed, hash_name)
-    return Credentials(hash_name, salt, iterations, key, key)
+    return Verifier(salt, iterations, key, key)
 
 
-FindCredentials: TypeAlias = "Callable[[str], Credentials]"
-"""Those of a user; invented ones of a stranger."""
+FindVerifier: TypeAlias = "Callable[[str, bool], Verifier]"
+"""That of a user, or, where the second argument says so, of a delegation token; an invented one of a stranger."""
 
 
 class ScramExchange:
     """One authentication: two messages of the client, two answers."""
 
-    def __init__(self, find: FindCredentials, nonce: str) -> None:
+    def __init__(self, mechanism: str, find: FindVerifier, nonce: str) -> None:
+        self._hash_name = HASHES[mechanism]
         self._find = find
         self._nonce = nonce
         self._first: tuple[str, str, str] | None = None
         self.user = ""
         """Who the client says it is."""
+        self.is_token = False
+        """Whether that is the name of a delegation token (Kafka's extension `tokenauth`)."""
 
     @property
     def has_begun(self) -> bool:
@@ -99,11 +106,14 @@ class ScramExchange:
         attributes = _attributes(bare)
         if "n" not in attributes or "r" not in attributes or "m" in attributes:
             raise MalformedScram("user and nonce are needed, extensions are not known")
+        if authorization not in ("", f"a={attributes['n']}"):
+            raise MalformedScram("nobody acts in another name")
         self.user = attributes["n"].replace("=2C", ",").replace("=3D", "=")
-        self._credentials = self._find(self.user)
+        self.is_token = attributes.get("tokenauth") == "true"
+        self._verifier = self._find(self.user, self.is_token)
         nonce = attributes["r"] + self._nonce
-        salt = base64.b64encode(self._credentials.salt).decode()
-        answer = f"r={nonce},s={salt},i={self._credentials.iterations}"
+        salt = base64.b64encode(self._verifier.salt).decode()
+        answer = f"r={nonce},s={salt},i={self._verifier.iterations}"
         self._first = (bare, answer, f"{flag},{authorization},")
         return answer.encode()
 
@@ -117,14 +127,14 @@ class ScramExchange:
             proof = base64.b64decode(proof_text, validate=True)
         except binascii.Error:
             raise MalformedScram("the proof is not base64") from None
-        known = self._credentials
+        known = self._verifier
         said = f"{client_first},{server_first},{without_proof}".encode()
-        signature = hmac.digest(known.stored_key, said, known.hash_name)
+        signature = hmac.digest(known.stored_key, said, self._hash_name)
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=False))
-        is_proven = hmac.compare_digest(hashlib.new(known.hash_name, client_key).digest(), known.stored_key)
+        is_proven = hmac.compare_digest(hashlib.new(self._hash_name, client_key).digest(), known.stored_key)
         if not is_proven or len(proof) != len(signature) or attributes.get("r") != nonce:
             raise WrongCredentials
-        return b"v=" + base64.b64encode(hmac.digest(known.server_key, said, known.hash_name))
+        return b"v=" + base64.b64encode(hmac.digest(known.server_key, said, self._hash_name))
 
 
 def _attributes(text: str) -> dict[str, str]:
