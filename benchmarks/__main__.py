@@ -28,6 +28,7 @@ from benchmarks.overload.scenarios import overload
 from benchmarks.report import HEAD, Figure, write_report
 from benchmarks.restart import restart
 from benchmarks.schedules import schedules
+from benchmarks.subscriptions import subscriptions
 from benchmarks.sustained import sustained
 
 Measurement = Callable[[str | None, bool], Awaitable[list[Figure]]]
@@ -40,6 +41,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "restart": lambda parent, quick: restart(parent, 1 if quick else 10),
     "schedules": lambda parent, quick: schedules(parent, 200_000 if quick else 10_000_000),
     "idle-memory": lambda parent, quick: idle_memory(parent),
+    "subscriptions": lambda parent, quick: subscriptions(parent, 10_000 if quick else 100_000),
     "amqp-flow": lambda parent, quick: amqp_flow(parent, 100_000 if quick else 400_000),
     "amqp-properties": lambda parent, quick: amqp_properties(parent, 20_000 if quick else 100_000),
     "amqp-queues": lambda parent, quick: amqp_queues(parent, 10_000 if quick else 100_000),

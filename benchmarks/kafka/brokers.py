@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import socket
@@ -90,8 +91,9 @@ def mainstem(
 def _served(directory: str, settings: dict[str, str], listener: str, python: str) -> Iterator[Running]:
     command = [python, "-m", "mainstem.cli", "serve", "--data-dir", f"{directory}/data"]
     command += ["--listen", f"{listener}=127.0.0.1:0"]
-    for other in _others(listener):
-        command += ["--listen", f"{other}=off"]
+    for other in _listeners(python):
+        if other != listener:
+            command += ["--listen", f"{other}=off"]
     with _process(command, dict(os.environ) | settings) as (process, line):
         found = re.search(rf"{listener}=(\S+)", line)
         assert found is not None, f"the broker did not start: {line!r}"
@@ -108,15 +110,16 @@ def _wait_until_idle(running: Running) -> None:
         time.sleep(IDLE_SECONDS)
 
 
-def _others(listener: str) -> list[str]:
-    from mainstem.server.registry import REGISTERED
-
-    return [name for name in REGISTERED if name != listener]
+@functools.cache
+def _listeners(python: str) -> list[str]:
+    """Those of the checkout to run: another one may know fewer."""
+    question = "from mainstem.server.registry import REGISTERED; print(*REGISTERED)"
+    return subprocess.run([python, "-c", question], check=True, stdout=subprocess.PIPE, text=True).stdout.split()
 
 
 @contextlib.contextmanager
 def prototype(parent: str | None, partitions: int) -> Iterator[Running]:
-    """The bare one, which makes every topic with so many partitions, synced too."""
+    """The bare one, which makes every topic with `partitions` partitions, synced too."""
     with scratch(parent) as directory:
         port = _free_port()
         command = [sys.executable, str(PROTOTYPE), str(port), str(partitions), "1", str(PROTOTYPE_CACHE_MB)]

@@ -57,7 +57,7 @@ async def kafka_connections(parent: str | None, clients: int) -> list[Figure]:
 async def kafka_slow_readers(parent: str | None, millions: float) -> list[Figure]:
     """Producing beside consumers that ask for all and read nothing, and alone: before them and after them.
 
-    With time merging comes in, and slows whoever produces; so neither before nor after alone would be the same load.
+    With time merging comes in, and slows producers; so neither before nor after alone would be the same load.
     """
     count = int(millions * 1e6)
     with mainstem(parent) as ours:
