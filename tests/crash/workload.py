@@ -14,7 +14,7 @@ from mainstem.storage.local.settings import EngineSettings
 from mainstem.wire.record_batch import encode_batch
 
 TASKS = 40
-"""So many that groups are handed over behind others."""
+"""Enough that groups are handed over behind others."""
 IDEMPOTENT_TASKS = 12
 """Tasks below this number send with a producer id, and repeat batches."""
 SHARED_LOG = 100

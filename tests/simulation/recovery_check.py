@@ -167,7 +167,7 @@ class RecoveryCheck:
                 )
 
     def _differences(self, model: Model) -> str:
-        """Against all Commits; for whoever looks for the cause."""
+        """Against all Commits, for a person who looks for the cause."""
         seen = self._seen
         parts = []
         for log_id in sorted({*model.logs, *seen.ends}):

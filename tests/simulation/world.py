@@ -118,7 +118,7 @@ class World(Writes, Reads):
             raise Violation(invariant, f"the engine does not open: {error!r}") from error
 
     def interrupt(self, operations: int, cause: type[Interrupted] | None = None) -> None:
-        """Let the process end within so many disk operations."""
+        """Let the process end within a number of disk operations."""
         self.disk.interruption = cause or self.rng.choice((PowerLoss, ProcessKilled))
         self.disk.interrupt_at = self.disk.operations + operations
 

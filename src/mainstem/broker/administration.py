@@ -184,7 +184,7 @@ class Policies:
 
 
 class Parameters:
-    """Values that are kept for whoever asks."""
+    """Values that are kept for tools."""
 
     def __init__(self, administration: Administration) -> None:
         self._administration = administration

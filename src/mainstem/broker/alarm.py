@@ -8,7 +8,7 @@ from mainstem.broker.clock import Clock, Timer
 
 
 class Alarm:
-    """Rings at the earliest deadline it was told. Whoever hears it looks what is due, and says what comes next.
+    """Rings at the earliest deadline it was given. The callback looks for what is due, and gives the next deadline.
 
     Deadlines mostly move back, with every heartbeat: that costs nothing here, only a ring at which nothing is due.
     """

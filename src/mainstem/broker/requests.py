@@ -1,4 +1,4 @@
-"""Requests that wait for their reply: a record with `reply-to` and `correlation-id`, and whoever answers it.
+"""Requests that wait for their reply: a record with `reply-to` and `correlation-id`, and its answer.
 
 Replies come to one queue of the broker's, which is a topic as well: a client of any protocol can answer. It ends with the
 broker, and so does a request that waits.

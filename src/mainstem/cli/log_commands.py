@@ -154,7 +154,7 @@ def _directories(
 
 @contextmanager
 def _quiet_pipe() -> Iterator[None]:
-    """Whoever reads us may stop whenever they have seen enough."""
+    """A reader of the output may stop at any time."""
     try:
         yield
         sys.stdout.flush()

@@ -36,7 +36,7 @@ class HeldLog(NamedTuple):
     topic: str | None
     partition: int
     stretches: Sequence[tuple[int, int, int]]
-    """First and last offset, and the how-manieth delivery it is."""
+    """First and last offset, and the delivery number."""
 
 
 class Held(NamedTuple):

@@ -1,6 +1,6 @@
 """One blocking connection to a Kafka listener: requests by the tables of `wire.kafka`, answers in order.
 
-Every wait has a bound. A connection that failed once is closed and says so to whoever uses it again.
+Every wait has a bound. A connection that failed once is closed and says so at the next use.
 """
 
 from __future__ import annotations

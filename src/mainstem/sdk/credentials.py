@@ -14,7 +14,7 @@ MECHANISM_VARIABLE = "MAINSTEM_CLIENT_MECHANISM"
 VARIABLES = (USER_VARIABLE, PASSWORD_VARIABLE, PASSWORD_FILE_VARIABLE, MECHANISM_VARIABLE)
 
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
-"""The first is the default: it does not show the password to whoever listens."""
+"""The first is the default: it does not show the password to eavesdroppers."""
 
 
 class Credentials(NamedTuple):

@@ -64,7 +64,7 @@ class BrokerRefused(ClientError):
 
 
 class UnknownTopic(BrokerRefused):
-    """The broker has no such topic, or not so many partitions."""
+    """The broker has no such topic, or fewer partitions."""
 
     def __init__(self, topic: str, partition: int | None = None) -> None:
         what = f"Topic {topic!r}" if partition is None else f"Partition {partition} of topic {topic!r}"

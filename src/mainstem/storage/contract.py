@@ -120,7 +120,7 @@ class LogConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     """With `compact`: a record of this age is compacted, whatever the ratio is."""
     dirty_ratio_min: float = 0.5
     segment_ms: int = 604_800_000
-    """With `compact`: records of this age, or so many bytes of them, can be compacted; younger ones may have to wait."""
+    """With `compact`: records of this age, or from this number of bytes on, can be compacted; younger ones may have to wait."""
     segment_bytes: int = 1 << 30
     key_index: bool = False
     """Make `offset_at(log, KeyAfter(...))` an index look-up instead of a scan."""
@@ -147,7 +147,7 @@ class DeleteLog(msgspec.Struct, frozen=True, tag=True):
 
 
 class MoveFloor(msgspec.Struct, frozen=True, tag=True):
-    """Everything below `offset` is acknowledged by whoever consumes the log as a queue. May only grow."""
+    """Everything below `offset` is acknowledged by the log's subscription. May only grow."""
 
     log: int
     offset: int

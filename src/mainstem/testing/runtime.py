@@ -171,7 +171,7 @@ class SimulatedRuntime:
         self.clock.advance(max(0.0, (until - self.clock.monotonic()) * 1000))
 
     def run(self, steps: int) -> None:
-        """So many events, fewer if there are no more."""
+        """`count` events, fewer if there are no more."""
         for _ in range(steps):
             if not self.step():
                 return

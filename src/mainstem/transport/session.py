@@ -14,7 +14,7 @@ chunk only when nobody looks into it any more.
 *Effects as attributes.* After each call the transport looks at `input_wanted`, `finished` and `take_output()`. No
 effect object is made, and a session under test is inspected in the same way.
 
-*Answers may come later.* An answer that waits for the disk is put into the session by whoever completes it, followed by
+*Answers may come later.* An answer that waits for the disk is put into the session by the code that completes it, followed by
 `wake()`, given to the session at birth. Wakes are folded: however many answers one group of writes completes, the
 connection is written to once. No task, future or event per message.
 
@@ -84,7 +84,7 @@ class Session(Protocol):
         """The broker is going: take no new work, finish what is in flight, say goodbye, become `finished`."""
 
     def closed(self) -> None:
-        """The connection is gone, whoever closed it: let go of all that it held. The last call."""
+        """The connection is gone, whichever side closed it: let go of all that it held. The last call."""
 
 
 Wake: TypeAlias = Callable[[], None]

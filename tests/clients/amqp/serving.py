@@ -70,7 +70,7 @@ def serving(data_dir: Path, *options: str) -> contextlib.AbstractContextManager[
 
 
 def take(channel: BlockingChannel, queue: str, count: int, **options: Any) -> list[tuple[Any, Any, bytes]]:
-    """So many deliveries; fails when they do not come."""
+    """`count` deliveries; fails when they do not come."""
     found: list[tuple[Any, Any, bytes]] = []
     for method, properties, body in channel.consume(queue, inactivity_timeout=PATIENCE_S, **options):
         assert method is not None, f"{len(found)} of {count} came"

@@ -46,7 +46,7 @@ def message(topic: str, body: bytes, tag: str = "a", keys: str = "k", **properti
 
 
 def receive(consumer: Any, count: int, seconds: float = PATIENCE_S) -> list[Any]:
-    """So many messages; fails when they do not come."""
+    """`count` messages; fails when they do not come."""
     found: list[Any] = []
     until = time.monotonic() + seconds
     while len(found) < count:

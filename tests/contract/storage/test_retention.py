@@ -20,7 +20,7 @@ OLD = NOW - 10 * HOUR
 
 
 async def filled(engine, log=1, *, old=0, young=0, **config):
-    """So many old batches, then so many young ones, one record each."""
+    """Old batches, then young ones, one record each."""
     await engine.create(log, **config)
     await engine.append(log, *[sized(SIZE, time=OLD + n) for n in range(old)])
     await engine.append(log, *[sized(SIZE, time=NOW - 1_000 + n) for n in range(young)])

@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def run(source: str, cycles: int, seed: int) -> int:
-    """One deployed pipeline, killed so many times."""
+    """One deployed pipeline, killed `count` times."""
     print(f"{source}: seed {seed}, {cycles} kills", flush=True)
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="mainstem-pipeline-crash-") as directory:

@@ -31,7 +31,7 @@ def pipelines(served: Served, spark: SparkSession, tmp_path: Path) -> Pipelines:
 
 
 def follow(run: PipelineRun, *acts: tuple[int, Callable[[], None]]) -> None:
-    """Runs it, and does the next thing whenever so many rows have come out; the last one ends it."""
+    """Runs it, and does the next thing whenever enough rows have come out; the last one ends it."""
     left = list(acts)
 
     def look(now: SinkProgress) -> None:

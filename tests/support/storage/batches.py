@@ -76,7 +76,7 @@ def marker(producer: int, *, commit: bool, epoch: int = 0, time: int = NOW) -> b
 
 
 def sized(size: int, *, time: int = NOW, fill: bytes = b"\xa5", compression: int = NONE) -> bytearray:
-    """A batch of exactly so many bytes, of one record."""
+    """A batch of exactly `size` bytes, of one record."""
     length = size - len(batch(b""))
     made = batch(fill * length, time=time, compression=compression)
     while len(made) != size:

@@ -58,7 +58,7 @@ def sync(group: Group, joined: Joined, now_ms: int, **assignments: bytes) -> Ans
 
 
 def settled(rules: GroupRules = RULES, members: int = 2) -> tuple[Group, list[Joined]]:
-    """A stable group of so many members; the first one leads."""
+    """A stable group of `count` members; the first one leads."""
     group = new_group(rules)
     answers = [group.join(wish(), 0)]
     for _ in range(members - 1):

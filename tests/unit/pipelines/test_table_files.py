@@ -109,7 +109,7 @@ def test_small_files_are_merged_and_the_old_ones_deleted_in_time(tmp_path: Path)
     assert merged == store.latest()
     assert (merged.file_count, merged.rows, merged.ends) == (1, 24, {0: 24})
     assert offsets_of(store, list(merged.files)) == list(range(24))
-    assert offsets_of(store, written) == list(range(24)), "whoever reads them still"
+    assert offsets_of(store, written) == list(range(24)), "a reader still has them"
     assert tidy_table(store, run, times) == merged
     now[0] += 5_000
     later = tidy_table(store, run, times)

@@ -110,7 +110,7 @@ def go_round(store: HeldStore, callers: int, rounds: int, commits: int = 1) -> l
     seen = []
     for _ in range(rounds):
         store.finish()
-        # Whoever has been answered calls again, one after the other in one turn.
+        # Callers that were answered call again, one after the other in one turn.
         waiting = [store.call(commits) if answer.done else answer for answer in waiting]
         store.turns.end_turn()
         seen.append(store.sizes)

@@ -65,7 +65,7 @@ class Holds(Protocol):
 
 
 class Tried(NamedTuple):
-    """Records that were given out in vain, and are to be given out again."""
+    """Records that came back unsettled, and are given out again."""
 
     stretch: Stretch
     failed: bool

@@ -1,6 +1,6 @@
 """Administration of topics.
 
-Changes of the catalog are made one after the other, and each is applied to memory when it is durable: so whoever looks at
+Changes of the catalog are made one after the other, and each is applied to memory when it is durable: so a caller that looks at
 the catalog sees what survives, and a change that the log refuses leaves no trace.
 """
 
@@ -136,7 +136,7 @@ class Topics:
             finish()
 
     async def expand(self, name: str, partitions: int, *, dry_run: bool = False) -> None:
-        """Add partitions until there are so many."""
+        """Add partitions until there are `count`."""
         async with self._changes_lock:
             change = self._catalog.decide_expand(self._catalog.topic(name), partitions)
             if not dry_run:
@@ -191,7 +191,7 @@ class Topics:
 
     @contextlib.asynccontextmanager
     async def reserve(self, namespace: str, name: str | None) -> AsyncIterator[Catalog]:
-        """Keep others from making a topic of this name meanwhile. Waits for whoever does at present."""
+        """Keep others from making a topic of this name meanwhile. Waits for the present holder."""
         async with self._changes_lock:
             self._catalog.reserved.add((namespace, name or ""))
         try:

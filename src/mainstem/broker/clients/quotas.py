@@ -118,7 +118,7 @@ class ClientQuotas:
 
 
 class RateGauge:
-    """What the bearers of one kind of limit have used of late. Bounded: whoever is silent is forgotten first."""
+    """What the bearers of one kind of limit have used recently. Bounded: the silent ones are forgotten first."""
 
     def __init__(self, clock: Clock) -> None:
         self._monotonic = clock.monotonic
@@ -138,7 +138,7 @@ class RateGauge:
         return 0.0 if rate is None else rate.pace(now).excess_s(limit.number)
 
     def is_unused(self, limit: Limit) -> bool:
-        """Whether the bearer has had nothing of late."""
+        """Whether the bearer has had nothing recently."""
         rate = self._rates.get(limit.bearer)
         return rate is None or rate.pace(self._monotonic()).amount <= 0
 

@@ -172,7 +172,7 @@ async def take(queue: Queue) -> Message | None:
         if not taken.done():
             taken.set_result(message)
         elif message is not None:
-            queue.give_back([message])  # Whoever asked has gone.
+            queue.give_back([message])  # The caller has gone.
 
     queue.get_one(got)
     return await taken

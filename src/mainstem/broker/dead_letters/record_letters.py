@@ -1,4 +1,4 @@
-"""Dead letters of records, written to a topic. Whoever gives a record up commits its letter with the settling of it."""
+"""Dead letters of records, written to a topic. The commit that settles a record holds its letter."""
 
 from __future__ import annotations
 

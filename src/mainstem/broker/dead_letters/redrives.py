@@ -77,7 +77,7 @@ class Redrives:
         self._next = 1
 
     async def load(self) -> None:
-        """Take in what is stored, and go on with what was under way: not before whoever called has done its turn."""
+        """Take in what is stored, and go on with what was under way, after the caller's turn has ended."""
         stored = (await self._engine.load(SCOPE)).entries
         for key, value in sorted(stored.items()):
             number, entry = decode_number(key), decode_redrive(value)

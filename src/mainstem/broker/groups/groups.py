@@ -1,7 +1,8 @@
 """Groups: their members, their offsets, and the time that passes for them.
 
-A name is that of one group, whoever assigns: here are groups whose members share out among themselves, and the offsets of
-all; those that the broker assigns are in `directed_groups` and `streams_groups`. A group may change from one kind to the other.
+A name is that of one group, whether members or the broker assign partitions. Here are groups whose members assign, and the
+offsets of all; those that the broker assigns are in `directed_groups` and `streams_groups`. A group may change from one
+kind to the other.
 
 Membership lives in memory and is stored with every assignment, so that members go on after a restart; offsets are in the
 log before a commit of them is answered.

@@ -25,7 +25,7 @@ class SeekTarget(NamedTuple):
     time_ms: int | None = None
     offset: int | None = None
     by: int | None = None
-    """So many records on, or back."""
+    """This number of records on, or back."""
 
 
 class Move(NamedTuple):

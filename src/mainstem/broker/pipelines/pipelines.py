@@ -250,7 +250,7 @@ class Pipelines:
         return stand.wanted == "running" and not stand.finished_ms
 
     def _is_free(self, name: str, holder: Holder) -> bool:
-        """Nobody has it, or whoever had it is silent, or it was this worker in an earlier life."""
+        """Nobody has it, or its holder is silent, or its holder was this worker before a restart."""
         return not self.is_leased(name) or self.stand(name).worker == holder.worker
 
     async def _store(self, state: list[Mutation]) -> None:

@@ -269,7 +269,7 @@ class Queue:
         return refuses and self.is_over(self.incoming, 1)
 
     def came(self, count: int) -> None:
-        """So many that were being published are here, or will never be."""
+        """`count` messages that were being published are here, or will never be."""
         if self.is_limited:
             self.incoming = max(self.incoming - count, 0)
 
@@ -316,7 +316,7 @@ class Queue:
         self.wake()
 
     def detach(self, consumer: Consumer) -> None:
-        """Serve no more. What it has not settled stays given out: it is settled, or given back, by whoever has it."""
+        """Serve no more. What it has not settled stays given out: its holder settles it or gives it back."""
         if self.readers is not None:
             reader = self.readers.pop(consumer, None)
             if reader is not None:
@@ -372,7 +372,7 @@ class Queue:
         return self.is_opening or any(lane.is_reading or lane.is_reserving for lane in self.lanes)
 
     def take_now(self, count: int, size: int) -> list[Message]:
-        """What is in memory and waits, up to so many messages and bytes: given out from now on."""
+        """Give out what waits in memory, up to `count` messages and `size` bytes."""
         self.open()
         self.used_ms = self._parts.now_ms()
         if self.is_paused or (self.consumers.is_single and self.consumers.active is not None):
@@ -455,7 +455,7 @@ class Queue:
         return bool(taken)
 
     def _take(self, count: int, size: int) -> list[Message]:
-        """Up to so many messages, up to so many bytes but one at least: given out from now on."""
+        """Give out up to `count` messages and `size` bytes, but one at least."""
         if self.is_plain:
             return self._take_from(self.lanes[0], count, size)
         taken: list[Message] = []

@@ -37,7 +37,7 @@ READ_BYTES_MAX = 1 << 20
 RESTING_MESSAGES_MAX = 1_024
 """Messages at rest of one lane that are kept in memory when they are read; others are read again when they may be given out."""
 READ_MESSAGES = 1_024
-"""So many of larger ones, if that is not too much: a read costs the same for one message as for a thousand."""
+"""Of larger ones this number, if that is not too much: a read costs the same for one message as for a thousand."""
 
 
 class WindowReader:
@@ -70,7 +70,7 @@ class WindowReader:
             lane.tail = lane.cursor.first_open(lane.tail)
             if lane.tail >= lane.end:
                 lane.is_reading = False
-                lane.queue.wake()  # There was nothing to read after all: whoever waits for it is to be told.
+                lane.queue.wake()  # There was nothing to read after all: tell those who wait.
                 return
             size = min(max(self._read_bytes, lane.bytes_average * READ_MESSAGES), READ_BYTES_MAX, self.window_bytes_max)
             answer = self._engine.read(lane.log, lane.tail, size, ReadHint.CATCH_UP)

@@ -111,7 +111,7 @@ class ScheduleSearch:
         return None
 
     async def page(self, search: Search, after: SearchPosition | None, limit: int) -> PendingPage:
-        """Up to so many that match, behind a place."""
+        """Up to `limit` that match, behind a place."""
         found: list[Pending] = []
         looked_at = 0
         at = after or SearchPosition()

@@ -248,7 +248,7 @@ class Publication:
         part = Commit(appends, state=[mutation for commit in admitted for mutation in commit.state])
 
         def confirm(answer: Answer[list[CommitResult]]) -> None:
-            # In the order of the commits, also when whoever waits for it has failed meanwhile.
+            # In the order of the commits, also when the caller has failed meanwhile.
             if answer.error is None and not isinstance(answer.result()[0], MainstemError):
                 self._transactions.confirm(name, part)
 

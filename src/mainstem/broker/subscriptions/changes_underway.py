@@ -1,7 +1,7 @@
 """Changes of a subscription on their way to the log.
 
-A commit takes along all that has changed of a cursor, whoever changed it. So whoever answers for a change of his that he did not
-commit himself waits for those who have taken it.
+A commit stores every change of a cursor, by whichever caller. So a caller whose change another caller's commit stores must wait
+for that commit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ChangesUnderway:
         self._finish(None)
 
     def put_back(self) -> None:
-        """They are not, and are to be stored again by whoever comes next."""
+        """They are not; the next commit stores them again."""
         for cursor in self._cursors:
             cursor.change_all()
         self.is_back = True

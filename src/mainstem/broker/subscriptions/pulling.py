@@ -1,6 +1,6 @@
 """Pulling from a queue or a subscription of a topic: some messages, each for a time; what is not settled by then comes back.
 
-Whoever pulls is a consumer for a moment. So the order of keys, priorities and selection hold for both kinds of consumers.
+A caller that pulls is a consumer for a moment. So the order of keys, priorities and selection hold for both kinds of consumers.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Pulling:
                 queue.when_looked(puller.finish)
             await puller.answer
         except BaseException:
-            queue.give_back(puller.taken)  # Whoever asked has gone.
+            queue.give_back(puller.taken)  # The caller has gone.
             raise
         finally:
             if timer is not None:

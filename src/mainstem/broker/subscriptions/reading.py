@@ -22,7 +22,7 @@ class ReadRequest(NamedTuple):
     is_strict: bool = False
     """No record more; otherwise a batch that is begun is given whole."""
     stretch: int = 1
-    """Stretches of neighbouring batches are told as one until they have so many records."""
+    """Stretches of neighbouring batches are answered as one until they hold this number of records."""
     is_bounded: bool = False
     """Not even the first batch may be larger than `bytes_max`."""
     lease_ms: int | None = None
@@ -123,7 +123,7 @@ class Available(NamedTuple):
     """How much of a log there is from where somebody would go on."""
 
     size: int
-    """Bytes of the batches, whoever works on their records."""
+    """Bytes of the batches, whether or not their records are held."""
     end: int
     """Up to where was looked."""
 

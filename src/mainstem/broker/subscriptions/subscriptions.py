@@ -71,7 +71,7 @@ class Subscriptions:
         self._entries: dict[str, _SubscriptionEntry] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.on_reload: Callable[[str], None] = _nothing
-        """Called when the cursors of a subscription are as they are stored: whoever holds records says so again."""
+        """Called when the cursors of a subscription are as they are stored: holders of records then say so again."""
 
     async def load(self) -> dict[str, bytes]:
         """Take back what is stored; answers what the index says of each."""
@@ -105,7 +105,7 @@ class Subscriptions:
         return wait
 
     async def measure(self, name: str, number: int, bytes_max: int) -> Available:
-        """How much of a log there is to take, as far as so many bytes. Raises kinds of MainstemError."""
+        """How much of a log there is to take, up to a number of bytes. Raises kinds of MainstemError."""
         cursor = self.cursors(name).get(number)
         rules = self._rules(name)
         if cursor is None or rules.policy.room(len(cursor.held)) <= 0:
@@ -334,7 +334,7 @@ class Subscriptions:
                 letters[cursor.log] = await self._letters.of_records(
                     entry.name, cursor.log, target, condemn(cursor, offsets)
                 )
-        except BaseException:  # whoever asked may have gone meanwhile
+        except BaseException:  # the caller may have gone meanwhile
             for cursor, offsets in spent:
                 cursor.put_off(offsets)
             raise
@@ -383,7 +383,7 @@ class Subscriptions:
         task.add_done_callback(self._tasks.discard)
 
     def _pass_time(self, entry: _SubscriptionEntry, cursor: LeasedCursor) -> None:
-        """Timers come a little late: whoever takes is given what is due by now."""
+        """Timers ring a little late: a caller that takes gets what is due by now."""
         due_ms = cursor.next_due_ms()
         if due_ms is not None and due_ms <= self._now_ms():
             self._on_timer(entry)

@@ -11,7 +11,7 @@ from mainstem.storage.sequencer.producers import ActiveProducer, decode_active_p
 
 
 class Producers:
-    """Gives out producer ids, and tells who wrote to a log of late."""
+    """Gives out producer ids, and tells which producers wrote to a log recently."""
 
     def __init__(self, engine: Engine, ids: ProducerIds) -> None:
         self._engine = engine

@@ -342,7 +342,7 @@ class Transactions:
     # Time
 
     def _arm(self, slot: _Slot) -> None:
-        """See to it that the transaction is looked at when it is due. One that has ended by then is looked at in vain."""
+        """See to it that the transaction is looked at when it is due. The timer of one that has ended by then has no effect."""
         due_ms = slot.transaction.due_ms
         if due_ms is not None and slot.timer is None:
             self._call_in(slot, (due_ms - self._now_ms()) / 1000)

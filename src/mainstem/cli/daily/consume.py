@@ -32,7 +32,9 @@ def consume(
             help="An offset, a time as 2026-11-18T14:03:20 or 15m ago, -10 for the last ten, or end.",
         ),
     ] = None,
-    count: Annotated[int | None, typer.Option("--count", "-n", metavar="N", min=1, help="End after so many.")] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", metavar="N", min=1, help="End after this number of records.")
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
     key: Annotated[str | None, typer.Option("--key", "-k", metavar="KEY", help="Only records of this key.")] = None,
     where: Annotated[

@@ -1,4 +1,4 @@
-"""`mainstem request`: ask whoever works on a topic or queue, and print the reply."""
+"""`mainstem request`: publish a request to a topic or queue, and print the reply."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ TITLES = ("PROTOCOL", "CONNECTIONS", "REQUESTS/S", "IN B/S", "OUT B/S")
 def top(
     interval: Annotated[str, typer.Option("--interval", metavar="TIME", help="Between two pictures.")] = "1s",
     count: Annotated[
-        int | None, typer.Option("--count", "-n", metavar="N", min=1, help="End after so many pictures.")
+        int | None, typer.Option("--count", "-n", metavar="N", min=1, help="End after this number of pictures.")
     ] = None,
     address: Address = None,
     context: ContextName = None,

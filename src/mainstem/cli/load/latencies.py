@@ -29,7 +29,7 @@ class Latencies:
         self.count += other.count
 
     def percentile(self, percent: float) -> float | None:
-        """In seconds: so many of the requests took no longer. None without any."""
+        """In seconds: this share of the requests took no longer. None without any."""
         wanted = self.count * percent / 100
         seen = 0
         for at, count in enumerate(self._counts):

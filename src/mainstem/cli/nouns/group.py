@@ -1,4 +1,4 @@
-"""`mainstem group`: consumer groups, whoever assigns, and share groups."""
+"""`mainstem group`: consumer groups of every kind, and share groups."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ def seek(
         str | None, typer.Option("--to-time", metavar="TIME", help="As 2026-11-18T14:03:20, or 15m ago.")
     ] = None,
     to_offset: Annotated[int | None, typer.Option("--to-offset", metavar="N", min=0, help="To this offset.")] = None,
-    by: Annotated[int | None, typer.Option("--by", metavar="N", help="By so many records: -100 goes back.")] = None,
+    by: Annotated[
+        int | None, typer.Option("--by", metavar="N", help="By this number of records: -100 goes back.")
+    ] = None,
     topics: Annotated[
         list[str] | None, typer.Option("--topic", metavar="NAME", help="Only this one; repeatable.")
     ] = None,

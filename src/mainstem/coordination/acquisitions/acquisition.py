@@ -36,7 +36,7 @@ class Source(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Offsets that are held, both ends included, and the how-manieth delivery of each of them this is."""
+    """Offsets that are held, both ends included, and their delivery number."""
 
     first: int
     last: int

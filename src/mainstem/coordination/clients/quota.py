@@ -1,6 +1,6 @@
 """Limits of clients: for whom, of what, and which of several holds.
 
-An entity is a user, a client id, both together, or an address; `None` in place of a name means: of whoever has no limit of his
+An entity is a user, a client id, both together, or an address; `None` in place of a name means: of each that has no limit of its
 own. The most particular limit holds, in Kafka's order.
 """
 
@@ -117,6 +117,6 @@ class LimitTable:
         return None
 
     def of_address(self, address: str) -> Limit | None:
-        """What holds for whoever connects from there."""
+        """What holds for clients that connect from there."""
         number = self._numbers.get(((ADDRESS, address),), self._numbers.get(((ADDRESS, None),)))
         return None if number is None else Limit(number, (address, ""))

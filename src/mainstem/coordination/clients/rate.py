@@ -13,7 +13,7 @@ WINDOW_S = 1.0
 """Kafka's quota.window.num and quota.window.size.seconds."""
 SPAN_S = WINDOWS * WINDOW_S
 FULL_WINDOWS = WINDOWS - 1
-"""So many are counted as if they had passed, also at the beginning: a burst is measured against ten seconds."""
+"""This number is counted as if it had passed, also at the beginning: a burst is measured against ten seconds."""
 
 
 class Pace(NamedTuple):
@@ -47,7 +47,7 @@ class WindowedRate:
             self._forget(now)
 
     def pace(self, now: float) -> Pace:
-        """Of late."""
+        """The recent rate."""
         self._forget(now)
         windows = self._windows
         if not windows:

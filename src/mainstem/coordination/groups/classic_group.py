@@ -155,7 +155,7 @@ class Group:
         return answer
 
     def _replace_static(self, wish: JoinWish, old_id: str, now_ms: int) -> Answer[Joined]:
-        """A static member has restarted: it takes its own place, and whoever held it is fenced."""
+        """A static member has restarted: it takes its own place, and the former holder is fenced."""
         assert wish.instance_id is not None
         old = self.members.pop(old_id)
         old.fail(FencedInstance(f"{wish.instance_id} has started anew"))
@@ -190,7 +190,7 @@ class Group:
         self._rebalance(now_ms)
 
     def abandon(self) -> None:
-        """The members go on in a group of another kind: whoever waits is to join there."""
+        """The members go on in a group of another kind: those who wait join there."""
         for member in self.members.values():
             member.fail(RebalanceUnderWay("the group begins anew"))
 

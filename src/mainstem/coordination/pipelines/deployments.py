@@ -5,8 +5,8 @@
     s | name         -> StandEntry: what is wanted of it, who runs it, how it ended
 
 A worker runs a pipeline under a lease. Each grant has an epoch that is higher than any before, stored before the worker is
-told; whoever reports under another epoch is refused, and stops. How long a lease lasts is kept in memory: after a start of the
-broker everybody who had one has it for its full time again, as if it had been renewed at that moment.
+told; a worker that reports under another epoch is refused, and stops. How long a lease lasts is kept in
+memory: after a start of the broker each holder has its lease for the full time again, as if it had renewed it at that moment.
 
 The broker does not look into definitions: they are for Spark, which it does not know.
 """
@@ -94,7 +94,7 @@ class DeploymentTable:
         return found
 
     def stand(self, name: str) -> StandEntry:
-        """Of a pipeline, whoever brought it."""
+        """Of a pipeline, whatever its origin."""
         return self.stands.get(name, NO_STAND)
 
     # Decisions

@@ -4,7 +4,7 @@ PeerError
 `-- DeploymentError       the name or the definition cannot be
     |-- UnknownPipeline
     |-- BuiltInPipeline   it comes from something else, and goes with it
-    `-- StaleLease        whoever reports does not run the pipeline any more
+    `-- StaleLease        the worker that reports does not run the pipeline any more
 """
 
 from mainstem.model.errors import PeerError
@@ -23,4 +23,4 @@ class BuiltInPipeline(DeploymentError):
 
 
 class StaleLease(DeploymentError):
-    """The lease is another's, or over: whoever holds it must stop."""
+    """The lease is another's, or over: its former holder must stop."""

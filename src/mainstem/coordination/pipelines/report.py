@@ -1,4 +1,4 @@
-"""What is reported of running pipelines. Kept in memory: whoever runs them reports again."""
+"""What is reported of running pipelines. Kept in memory: their workers report again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SinkReport(msgspec.Struct, frozen=True):
 
 
 class Report:
-    """Of one pipeline, as of late."""
+    """Of one pipeline, by its newest report."""
 
     def __init__(self) -> None:
         self.condition: Condition = "starting"

@@ -22,7 +22,7 @@ from mainstem.coordination.schedules.errors import InvalidRecurrence
 
 EXPRESSION_CHARACTERS_MAX = 256
 YEARS_AHEAD_MAX = 30
-"""29 February on a Monday comes every 28 years; what does not come within so many never does."""
+"""29 February on a Monday comes every 28 years; what does not come within these never does."""
 
 _MACROS = {
     "@yearly": "0 0 1 1 *",

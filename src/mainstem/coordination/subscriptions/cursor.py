@@ -23,7 +23,7 @@ _LOW = PAGE_OFFSETS - 1
 
 
 class Counts(NamedTuple):
-    """How often a record was tried: given out, and given out in vain."""
+    """How often a record was given out, and how often that failed."""
 
     deliveries: int = 0
     failures: int = 0

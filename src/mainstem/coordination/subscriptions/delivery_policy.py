@@ -32,7 +32,7 @@ class DeliveryPolicy(NamedTuple):
     """Where a record goes that is given up. None: nowhere, it is settled."""
 
     def room(self, held: int) -> int:
-        """How many records more may be given out, while so many are."""
+        """How many more records may be given out, while `count` are."""
         return 1 << 62 if self.leases_max is None else self.leases_max - held
 
     def delay_ms(self, counts: Counts, *, failed: bool, delay_ms: int, random: Callable[[], float]) -> int | None:

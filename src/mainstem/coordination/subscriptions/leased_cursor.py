@@ -265,7 +265,7 @@ class LeasedCursor(SubscribedLog):
         return True
 
     def seek(self, offset: int) -> None:
-        """Begin anew there: whoever works on something has lost it, but for what `hold` gave out."""
+        """Begin anew there: holders lose what they work on, except what `hold` gave out."""
         for held in list(self.held):
             self.let_go(held)
         self.spent, self._burying = {}, set()

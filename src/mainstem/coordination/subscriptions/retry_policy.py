@@ -44,7 +44,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("factor is between 1 and 100")
 
     def next_delay_ms(self, failures: int, random: Callable[[], float]) -> int | None:
-        """The wait after so many failures (at least 1); None: no more tries. `random` gives a number from 0 to 1."""
+        """The wait after a number of failures (at least 1); None: no more tries. `random` gives a number from 0 to 1."""
         assert failures >= 1, "nothing has failed"
         if failures >= self.attempts_max:
             return None

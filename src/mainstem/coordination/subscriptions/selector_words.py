@@ -38,7 +38,7 @@ class Token(NamedTuple):
     position: int
 
     def describe(self) -> str:
-        """For a message to whoever wrote it."""
+        """As text, for the author of the selector."""
         return "the end" if self.symbol == "end" else repr(self.value if self.value is not None else self.symbol)
 
 

@@ -34,7 +34,7 @@ def murmur2(column: pa.BinaryArray) -> NDArray[np.uint32]:
     hashes = _SEED ^ lengths.astype(np.uint32)
     if not len(hashes):
         return hashes
-    # Longest first: those that still have a word are always the first so many.
+    # Longest first: those that still have a word are always at the front.
     order = np.argsort(-lengths, kind="stable")
     starts, lengths, hashes = starts[order], lengths[order], hashes[order]
     words = lengths >> 2
@@ -68,19 +68,19 @@ def _bytes_at(content: NDArray[np.uint8], at: Integers, count: int) -> NDArray[n
 
 
 def partitions_by_key(keys: pa.BinaryArray, count: int) -> Integers:
-    """The partition of each key among so many."""
+    """The partition of each key, among `count` partitions."""
     return ((murmur2(keys) & _POSITIVE) % np.uint32(count)).astype(np.int64)
 
 
 class StickyPartition:
-    """For rows without a key: one partition until so many bytes have gone to it, then the next."""
+    """For rows without a key: one partition until it has received a number of bytes, then the next."""
 
     def __init__(self, first: int, bytes_each: int) -> None:
         self._bytes = first * bytes_each
         self._bytes_each = bytes_each
 
     def take(self, sizes: Integers, count: int) -> Integers:
-        """The partitions of rows of these sizes, among so many."""
+        """The partitions of rows of these sizes."""
         before = self._bytes + np.cumsum(sizes) - sizes
         self._bytes += int(sizes.sum())
         return before // self._bytes_each % count

@@ -44,7 +44,7 @@ class HeldPart(InputPartition):
 
 
 def split_held(held: Sequence[HeldLog], parts_min: int | None) -> list[HeldLog]:
-    """A part for each log; more, about equal ones, if so many are wanted."""
+    """A part for each log; more, about equal ones, if more are wanted."""
     total = sum(_size(log.stretches) for log in held)
     if parts_min is None or len(held) >= parts_min or not total:
         return list(held)

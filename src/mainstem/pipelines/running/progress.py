@@ -93,7 +93,7 @@ class RunProgress:
         return self.note_broken(rule, rows, str(row.get("example") or ""))
 
     def note_broken(self, rule: str, rows: int, example: str) -> BrokenRule:
-        """So many rows broke a rule."""
+        """Rows that broke a rule."""
         self.broken[rule] = self.broken.get(rule, 0) + rows
         return BrokenRule(rule, rows, example)
 

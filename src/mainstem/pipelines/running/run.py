@@ -1,6 +1,6 @@
 """A pipeline, run: from its queries' start to their end.
 
-A stop waits for the micro-batches under way; where they take too long, or whoever wants it says so twice, they are given up, and
+A stop waits for the micro-batches under way; where they take too long, or a second signal comes, they are given up, and
 run again under the same numbers at the next start. Nothing is lost or doubled either way.
 """
 

@@ -33,7 +33,7 @@ class OffsetRange(InputPartition):
 
 
 def split_ranges(ranges: Iterable[OffsetRange], partitions_min: int | None) -> list[OffsetRange]:
-    """The ranges that hold anything; the larger ones cut, if so many parts are wanted.
+    """The ranges that are not empty; the larger ones are cut until there are as many parts as wanted.
 
     Each gets parts in proportion to its size, as even as whole offsets allow. A cut may go through a batch: both
     sides read it and drop what is not theirs.

@@ -15,7 +15,7 @@ Offsets = Mapping[TopicPartition, int]
 
 
 def limit_rows(starts: Offsets, ends: Offsets, rows_max: int) -> dict[TopicPartition, int]:
-    """Ends with at most so many offsets in total, each partition in proportion to what it has."""
+    """Ends that hold at most this number of offsets in total, each partition in proportion to what it has."""
     sizes = {at: ends[at] - starts[at] for at in ends}
     total = sum(sizes.values())
     if total <= rows_max:
@@ -32,7 +32,7 @@ def limit_rows(starts: Offsets, ends: Offsets, rows_max: int) -> dict[TopicParti
 
 
 def limit_bytes(client: Client, starts: Offsets, ends: Offsets, bytes_max: int) -> dict[TopicPartition, int]:
-    """Ends with about so many stored bytes in total; never less than one batch, so that the stream goes on.
+    """Ends that hold about this number of stored bytes in total; never less than one batch, so that the stream goes on.
 
     Where a partition's share is small it is exact, batch by batch; beyond that, the next records are taken to be as
     large as those looked at.

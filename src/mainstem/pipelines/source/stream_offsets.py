@@ -2,8 +2,8 @@
 
     {"orders": {"0": 12, "1": 7}, "@group": "billing", "@address": "127.0.0.1:9092"}
 
-Topics are as in Spark's Kafka source. The two other names, which no topic can have, say whose progress this is, so that whoever
-sees a position, the listener or the sink, can report it.
+Topics are as in Spark's Kafka source. The two other names, which no topic can have, say whose progress this is, so that the
+listener or the sink, which see a position, can report it.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ CONTROL = dict.fromkeys(range(32), " ")
 
 
 def write_result(frame: DataFrame, out: TextIO, form: str, limit: int | None) -> None:
-    """All rows, or so many."""
+    """All rows, or at most this number."""
     if not frame.columns:
         return
     match form:

@@ -17,7 +17,7 @@ from mainstem.pipelines.tables.store import TableStore
 from mainstem.pipelines.tables.tasks import Task
 
 MERGE_FILES_MIN = 8
-"""So many small files of about one size are merged."""
+"""From this number of small files of about one size on, they are merged."""
 MERGE_FILES_MAX = 64
 SETTLED_MS = 3_600_000
 """A day that nothing was written to for so long is merged whole."""

@@ -50,7 +50,7 @@ class Supervisor:
         self._beat_at_s = 0.0
         self._lease_until_s = float("inf")
         self._life_line = sys.stdin.fileno() if is_supervised else -1
-        """Whoever started this worker holds the other end."""
+        """The process that started this worker holds the other end."""
         self._is_silent = False
         reading, writing = os.pipe()
         for descriptor in (reading, writing):
@@ -59,7 +59,7 @@ class Supervisor:
         signal.set_wakeup_fd(writing)
 
     def run(self) -> None:
-        """Until a signal, or the end of whoever started it."""
+        """Until a signal, or the end of the process that started it."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -94,7 +94,7 @@ class Supervisor:
         if self._wakes in ready:
             os.read(self._wakes, 1024)
         if self._life_line in ready and not os.read(self._life_line, 1024):
-            logger.warning("whoever started this worker is gone: it ends with its drivers")
+            logger.warning("the process that started this worker is gone: the worker ends with its drivers")
             os._exit(1)  # their life lines end with this process
 
     def _tell(self, driver: DriverProcess) -> None:

@@ -45,7 +45,7 @@ DEFAULT_PORT = 8282
 
 
 def check_listening(settings: HttpSettings, hosts: Iterable[str]) -> None:
-    """Whether it is safe to listen there: whoever can connect can delete topics. Raises ValueError."""
+    """Whether it is safe to listen there: any client that can connect can delete topics. Raises ValueError."""
     if settings.alarm_webhook and not settings.alarm_webhook.startswith(("http://", "https://")):
         raise ValueError("http.alarm_webhook must be an http or https address")
     for host in hosts:

@@ -427,7 +427,7 @@ class BuiltInPipeline(HttpError):
 
 
 class StaleLease(HttpError):
-    """The pipeline is another worker's by now: whoever reports must stop."""
+    """The pipeline is another worker's by now: the worker that reports must stop."""
 
     status = 409
     name = "stale-lease"

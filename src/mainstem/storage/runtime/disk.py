@@ -108,7 +108,7 @@ class LocalFile:
 
     @property
     def fd(self) -> int:
-        """For whoever can write without us."""
+        """For code that can write without us."""
         return self._fd
 
     def write(self, buffers: Sequence[Buffer], position: int) -> int:

@@ -32,7 +32,7 @@ def run_steps(steps: Steps[T]) -> Answer[T]:
             except StopIteration as stop:
                 answer.resolve(stop.value)
                 return
-            except Exception as error:  # noqa: BLE001 - whoever asked is told
+            except Exception as error:  # noqa: BLE001 - the caller is told
                 answer.fail(error)
                 return
             if not waited.done:

@@ -6,8 +6,8 @@ effect, and every call of this module may be repeated until it is answered.
 Every change of the catalog names the shard's epoch, and is refused with OwnershipLost when another owner has begun one.
 
 An object's name is never used twice, and says when it was made, by the catalog's clock. The catalog refuses to name an object
-that is older than `UPLOAD_AGE_SHARE` of the grace (LateUpload), so that whoever removes what has no name after the grace cannot
-meet an upload.
+that is older than `UPLOAD_AGE_SHARE` of the grace (LateUpload), so that a reaper, which removes what has no name after the
+grace, cannot meet an upload.
 """
 
 from __future__ import annotations

@@ -211,7 +211,7 @@ class SharedDisk:
                 total -= self._files[path].size
                 opened = self._open.get(path)
                 if opened is not None:
-                    opened.copy = None  # closed by whoever reads it last
+                    opened.copy = None  # its last reader closes it
                 self._local.remove(path)
 
     # As the local disk

@@ -164,7 +164,7 @@ class HttpConnection:
             self.end()
 
     def closed(self) -> None:
-        """Whoever still has a response for us may keep it."""
+        """Handlers that still have a response for us may keep it."""
         if self._state is not HttpState.ENDED:
             self._enter(HttpState.ENDED)
         self._let_source_go()

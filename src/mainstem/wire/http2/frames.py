@@ -106,7 +106,7 @@ def decode_settings(payload: bytes) -> list[tuple[int, int]]:
 
 
 def encode_window_update(stream: int, size: int) -> bytes:
-    """So many bytes more may be sent."""
+    """This number of bytes more may be sent."""
     return encode_frame(FrameType.WINDOW_UPDATE, 0, stream, _U32.pack(size))
 
 

@@ -334,7 +334,7 @@ class Http2Session:
     # Credit of the peer
 
     def withhold(self, size: int) -> None:
-        """Give no credit for so many bytes until they are released."""
+        """Give no credit for this number of bytes until they are released."""
         self._credit -= size
 
     def release(self, size: int) -> None:

@@ -97,7 +97,7 @@ class Reader:
         return count
 
     def text(self, length: int) -> str:
-        """So many bytes of UTF-8."""
+        """A number of bytes of UTF-8."""
         try:
             return str(self.take(length), "utf-8")
         except UnicodeDecodeError:

@@ -33,7 +33,7 @@ class Clock(LoopClock):
 
 
 async def waiting(of: Queue, count: int = 0) -> list[bytes]:
-    """All that waits, taken out; so many at least, which may come a little later."""
+    """All that waits, taken out; at least `count`, which may come a little later."""
     found: list[bytes] = []
     while (message := await take(of)) is not None or len(found) < count:
         if message is None:

@@ -19,7 +19,7 @@ from tests.unit.broker.holding import acquire, produce, shared, topic
 
 
 class Gate:
-    """Whoever comes waits until it is opened; it is known that somebody has come."""
+    """A caller waits until it is opened; it is known that somebody has come."""
 
     def __init__(self) -> None:
         self.reached, self.opened = asyncio.Event(), asyncio.Event()

@@ -2,7 +2,7 @@
 
 `test_queue_model` looks at one consumer closely. Here are several, with priorities, leases, limits, rests, pauses and commands;
 what is asked is less exact, and must hold throughout: nothing that was confirmed is lost, nobody has what another has, what was
-acknowledged does not come back, whoever asks is answered, and whoever has room is served.
+acknowledged does not come back, each question is answered, and each consumer with room is served.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class SharedQueueMachine(RuleBasedStateMachine):
             return
         holder.held = [message for message in holder.held if message not in chosen]
         holder.room += len(chosen)
-        self.main.wake()  # as whoever has room again says, whatever became of the messages
+        self.main.wake()  # as a consumer says that has room again, whatever became of the messages
         if verdict in ("accept", "reject"):
             self._finish(chosen, is_dead=verdict == "reject")
         else:
@@ -346,7 +346,7 @@ class SharedQueueMachine(RuleBasedStateMachine):
             self.hands[value] = (holder, message, now_ms + LEASE_MS if self.has_leases else 1 << 62)
 
     def _has(self, message: Message) -> bool:
-        """Whether whoever has this is sure to have it still."""
+        """Whether the holder of this is sure to have it still."""
         _, known, until_ms = self.hands.get(bytes(message.value), (None, None, 0))
         return known is message and until_ms > self.now_ms
 

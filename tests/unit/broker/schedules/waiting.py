@@ -95,7 +95,7 @@ class Noted:
     async def _commit(self, addition: CommitAddition, letters: Sequence[Letter] = ()) -> None:
         share = addition.seal()
         answer = self._engine.commit([Commit(appends=share.appends, state=share.state)])
-        # Part of the commit: it happens with it, also when whoever asked for it is gone before the answer.
+        # Part of the commit: it happens with it, also when the caller is gone before the answer.
         self.delivered += [(self._clock.now_ms(), letter) for letter in letters]
         (outcome,) = await answer
         if isinstance(outcome, MainstemError):

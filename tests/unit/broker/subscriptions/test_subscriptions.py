@@ -1,4 +1,4 @@
-"""Subscriptions of share groups, where records are missing and whoever asked has gone."""
+"""Subscriptions of share groups, where records are missing and callers have gone."""
 
 import asyncio
 

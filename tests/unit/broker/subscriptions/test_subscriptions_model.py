@@ -221,7 +221,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         assert not self.is_busy(), "there is nothing to wait for"
 
     def is_busy(self) -> bool:
-        """Whether whoever waits for more is told at once that there is some."""
+        """Whether a waiting caller is told at once that there is more."""
 
         async def look() -> bool:
             wait = self.subscriptions.wait(GROUP, {self.log: None}, 1.0)

@@ -88,7 +88,7 @@ class Rota:
         return self.active is not None and self.all[0].priority > self.active.priority
 
     def take_over(self) -> None:
-        """Whoever comes first is active from now on."""
+        """The first consumer is active from now on."""
         assert self.active is not None
         self.active.activated(False)
         self._activate(self.all[0])
@@ -115,5 +115,5 @@ class Rota:
         return able[turn:] + able[:turn] if turn else able
 
     def served(self, count: int) -> None:
-        """So many messages were given out, one to each in turn."""
+        """This number of messages was given out, one to each in turn."""
         self._turn += count

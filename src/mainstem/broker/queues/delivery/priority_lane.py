@@ -1,7 +1,7 @@
 """Urgent messages of quorum queues, as RabbitMQ 4 has them: where both wait, two of them go out for one of the others.
 
 A message is urgent from priority 5 on. Most queues never see one, so the log for them is made when the first one comes, under
-a number that was set aside when the queue was declared: at once for whoever publishes, and a little later as one more
+a number that was set aside when the queue was declared: at once for publishers, and a little later as one more
 partition for those who see topics.
 """
 
@@ -34,7 +34,7 @@ URGENT_IN_A_ROW = 2
 def take_by_turns(
     lanes: list[QueueLane], turn: int, count: int, size: int, take: Callable[[QueueLane, int, int], list[Message]]
 ) -> tuple[list[Message], int]:
-    """Up to so many messages and bytes of the two lanes; and whose turn it is then.
+    """Up to these limits, messages of the two lanes; and whose turn it is then.
 
     Turns are counted by messages, whichever lane they came from. An urgent message is never overtaken by one that came
     after it.

@@ -104,7 +104,7 @@ class Committing:
         self._schedule()
 
     def grow(self, size: int) -> None:
-        """What was added has grown by so many bytes; it may be sealed by that."""
+        """What was added has grown by `size` bytes, which may seal it."""
         self.intake.drafted_bytes += size
         self._draft.bytes += size
         if self._draft.bytes > self._draft_bytes_max:

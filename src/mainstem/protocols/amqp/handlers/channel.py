@@ -173,7 +173,7 @@ class Channel:
     # Deliveries ------------------------------------------------------------------------------------------------------
 
     def delivered(self, consumer: ChannelConsumer, count: int) -> None:
-        """So many deliveries wait for their acknowledgement."""
+        """`count` more deliveries wait for their acknowledgement."""
         self.outstanding += count
         self._meters.deliver.requests += count
         self._times.add(self.next_tag - count, self.connection.now)

@@ -125,7 +125,7 @@ class AmqpConnection:
         self._introduce()
 
     def _introduce(self) -> None:
-        """Say who the client is, to whoever lists connections."""
+        """Say who the client is, for lists of connections."""
         said, peer = plain_table(self.session.client_properties), self.session.peer
         peer.introduce(str(said.get("product", "")), str(said.get("version", "")))
         peer.name = str(said.get("connection_name", ""))[:TEXT_CHARACTERS_MAX]

@@ -1,4 +1,4 @@
-"""The Prometheus text format, line by line: so that whoever writes much of it can pause in between.
+"""The Prometheus text format, line by line, so that a writer of much of it can pause in between.
 
 The library's own writer makes all at once, at about 8 ms per thousand lines.
 """

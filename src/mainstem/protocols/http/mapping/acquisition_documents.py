@@ -149,7 +149,7 @@ class HeldLog(msgspec.Struct, frozen=True):
     """None: clients of Kafka do not see it; its batches are read here."""
     partition: int
     stretches: list[list[int]]
-    """First and last offset, and the how-manieth delivery it is."""
+    """First and last offset, and the delivery number."""
 
 
 class Holding(msgspec.Struct, frozen=True):

@@ -45,7 +45,7 @@ class GroupSeekWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     time_ms: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | None = None
     offset: Annotated[int, msgspec.Meta(ge=0, le=2**62)] | None = None
     by: Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)] | None = None
-    """So many records on, or back where it is negative."""
+    """This number of records on, or back where it is negative."""
     topics: list[str] = []
     """Only these, with all their partitions; without any, those that the group has offsets of."""
     partition: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] | None = None
@@ -153,7 +153,7 @@ def group_names(broker: Broker) -> list[str]:
 
 
 def group_of(broker: Broker, name: str) -> AnyGroup:
-    """The group of this name, whoever assigns. Raises UnknownGroup."""
+    """The group of this name, of either kind. Raises UnknownGroup."""
     if name in broker.share_groups:
         return broker.share_groups.get(name)
     if name in broker.streams_groups:

@@ -207,7 +207,7 @@ class DeathDocument(msgspec.Struct, frozen=True):
 
 
 class AttemptDocument(msgspec.Struct, frozen=True):
-    """Once it was given out in vain."""
+    """One attempt that failed."""
 
     time_ms: int
     error: str

@@ -58,7 +58,7 @@ class TopicsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Literal["name", "records", "bytes", "partitions"], msgspec.Meta(description="The largest first, but for names.")
     ] = "name"
     after: Annotated[
-        str, msgspec.Meta(description="Go on behind this topic; sorted by size: after so many topics.")
+        str, msgspec.Meta(description="Go on behind this topic; sorted by size: after this number of topics.")
     ] = ""
     limit: Limit = PAGE_ITEMS_DEFAULT
     namespace: str = DEFAULT_NAMESPACE

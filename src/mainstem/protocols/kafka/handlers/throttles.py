@@ -47,9 +47,9 @@ class FetchAllowance:
         """More at once could never be within the limit."""
 
     def charge(self, size: int, reply: Reply) -> bool:
-        """So many bytes are about to be given; whether they may. If not, the client is to come again later.
+        """Whether this number of bytes may be given. If not, the client is to come again later.
 
-        Who has had nothing of late is given what he asks for: a batch that is larger than the limit allows in ten
+        A client that has had nothing recently gets what it asks for: a batch that is larger than the limit allows in ten
         seconds would otherwise never come.
         """
         is_first = self._gauge.is_unused(self._limit)
@@ -154,7 +154,7 @@ class MutationAllowance:
         self._monotonic = monotonic
 
     def take(self, partitions: int, *, is_strict: bool) -> bool:
-        """Whether a change of so many may be made; older versions are slowed down instead of refused (KIP-599)."""
+        """Whether a change of this size may be made; older versions are slowed down instead of refused (KIP-599)."""
         now = self._monotonic()
         if is_strict and self._bucket.overdrawn_s(self._rate, now) > 0:
             return False

@@ -1,7 +1,7 @@
 """The process that merges: sorting and copying hold the interpreter, so they are done beside the broker, not in it.
 
 The child lives as long as its parent wants it: it reads jobs from its standard input and answers on its standard output, each a
-u32 little-endian size and so many bytes. It must not outlive its parent, because a new broker may already be writing to the files
+u32 little-endian size and the bytes. It must not outlive its parent, because a new broker may already be writing to the files
 that a job would cut: it ends when its input closes, even in the middle of a job, and on Linux when its parent dies.
 
 Run as `python -m mainstem.storage.local.merge.process`.

@@ -58,7 +58,7 @@ class ReadsAhead:
         return line[-1] if line else None
 
     def has_room(self, log: int, count: int) -> bool:
-        """Whether one more is to be begun for a log that may have so many: its first always, others if none must go for it."""
+        """Whether to start another read-ahead. A log's first always fits; further ones only if nothing is evicted."""
         line = self._lines.get(log)
         return line is None or (len(line) < count and self._count < READS_AHEAD_MAX)
 

@@ -135,7 +135,7 @@ class Merges:
 
     @property
     def state_runs_due(self) -> bool:
-        """Whether there are so many state runs that a start would read much of it twice."""
+        """Whether a start would read much of the state twice, because there are too many state runs."""
         return len(self._state_runs) >= self._limits.upkeep.state_runs_max
 
     def _merge(self, kind: JobKind, job: Job) -> Steps[MergeOutcome | None]:

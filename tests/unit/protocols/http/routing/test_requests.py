@@ -1,4 +1,4 @@
-"""Requests over HTTP, answered by whoever works on the topic or queue."""
+"""Requests over HTTP, answered by consumers of the topic or queue."""
 
 import asyncio
 from typing import Any

@@ -15,7 +15,7 @@ class DeliveryTimes:
         """The first tag of each, and when it was delivered."""
 
     def add(self, first_tag: int, now: float) -> None:
-        """A run was delivered; at 0 o'clock: it will be known at the next question."""
+        """A run was delivered. `now_ms=0` means: the next question tells the time."""
         self._runs.append((first_tag, now))
 
     def waiting(self, oldest: int, now: float) -> float:

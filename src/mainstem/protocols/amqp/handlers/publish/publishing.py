@@ -113,7 +113,7 @@ class Publisher:
             self._connection.wait_for_relief(plan.queues)
 
     def _count(self, plan: Plan, count: int) -> None:
-        """So many more are to be confirmed."""
+        """`count` more messages wait for their confirm."""
         first = self.sequence + 1
         self.sequence += count
         if plan.must_last:

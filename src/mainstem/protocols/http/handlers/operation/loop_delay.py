@@ -23,7 +23,7 @@ class LoopDelay:
 
     @property
     def recent_s(self) -> float:
-        """The longest of late."""
+        """The longest recently."""
         return max(self._window_s, self._last_window_s)
 
     def _arm(self) -> None:

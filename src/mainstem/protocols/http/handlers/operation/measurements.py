@@ -1,6 +1,6 @@
 """GET /metrics: everything measured, gathered and written in slices.
 
-Labels are bounded: of groups there are at most so many series, and how many were left out is a measurement too.
+Labels are bounded: groups have a bounded number of series, and the number left out is a measurement too.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class MeasurementHandlers:
             await pace.step()
         yield self._alarms()
         yield _gauge("loop_delay_seconds_max", "Longest delay of the event loop since the start", self._delay.max_s)
-        yield _gauge("loop_delay_seconds_recent", "Longest delay of the event loop of late", self._delay.recent_s)
+        yield _gauge("loop_delay_seconds_recent", "Longest recent delay of the event loop", self._delay.recent_s)
         async for family in self._topics(pace):
             yield family
         async for family in self._groups(pace):

@@ -36,7 +36,7 @@ class NodeHandlers:
         ]
 
     def announce(self, routes: Sequence[Route]) -> None:
-        """All that is served: to be told to whoever asks."""
+        """All that is served."""
         self._document = msgspec.json.encode(describe_routes(routes, self._operations.version())) + b"\n"
         self._links = {
             route.handler.__name__.removeprefix("get_").removeprefix("list_"): route.path

@@ -1,4 +1,4 @@
-"""Pipelines, for /metrics: by pipeline, and by pipeline and sink; so many of each at most."""
+"""Pipelines, for /metrics: by pipeline, and by pipeline and sink; a bounded number of each."""
 
 from __future__ import annotations
 

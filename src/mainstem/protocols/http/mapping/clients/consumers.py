@@ -25,7 +25,7 @@ class ConsumersQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ConsumerDocument(msgspec.Struct, frozen=True):
-    """Whoever reads a topic and remembers how far: a group, a share group, a queue or a subscription."""
+    """One that reads a topic and remembers how far: a group, a share group, a queue or a subscription."""
 
     kind: Kind
     name: str

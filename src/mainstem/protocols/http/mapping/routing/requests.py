@@ -61,7 +61,7 @@ class ReplyDocument(msgspec.Struct, frozen=True):
 
 
 def describe_reply(reply: Reply) -> ReplyDocument:
-    """For whoever has asked."""
+    """For the client that asked."""
     message = reply.message
     value, text, encoded = show_value(bytes(message.value))
     headers = {

@@ -47,7 +47,7 @@ class TopicHandlers:
         }
 
     def _charge(self, call: Call, partitions: int, strict_from: int) -> None:
-        """A change of so many partitions is about to be made. Raises RefusedWish where that is one too many."""
+        """A client wants to change `count` partitions. Raises RefusedWish where its quota does not allow it."""
         allowance = self._throttles.mutations(call.connection.user, call.client_id)
         if allowance is None:
             return

@@ -108,7 +108,7 @@ class TransactionListingHandlers:
         return found
 
     async def describe_producers(self, call: Call) -> Body:
-        """Those that wrote to a partition of late, with or without a transaction."""
+        """Those that wrote to a partition recently, with or without a transaction."""
         topics = []
         for asked in call.body.topics:
             partitions = [await self._producers_of(asked.name, index) for index in asked.partition_indexes]
