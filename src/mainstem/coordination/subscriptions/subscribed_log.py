@@ -220,7 +220,7 @@ class SubscribedLog(Cursor):
         self._entries += 1
         heapq.heappush(self._agenda, (due_ms, self._entries, first, last, token))
         if len(self._agenda) > AGENDA_SPARE + 2 * (len(self.held) + len(self.rests)):
-            self._agenda = [entry for entry in self._agenda if any(self._is_valid(entry, o) for o in _offsets(entry))]
+            self._agenda = [entry for entry in self._agenda if self._first_valid(entry) is not None]
             heapq.heapify(self._agenda)
 
     def _is_valid(self, entry: tuple[int, int, int, int, Any], offset: int) -> bool:
@@ -231,12 +231,27 @@ class SubscribedLog(Cursor):
 
     def next_due_ms(self) -> int | None:
         """When `pass_time` has something to do; None: never, as it looks now."""
-        while self._agenda:
-            first = self._agenda[0]
-            if any(self._is_valid(first, offset) for offset in _offsets(first)):
-                return first[0]
-            heapq.heappop(self._agenda)
+        agenda = self._agenda
+        while agenda:
+            due_ms, number, first, last, token = agenda[0]
+            valid = self._first_valid(agenda[0])
+            if valid is not None:
+                if valid > first:  # Void offsets stay void: the next question need not look at them again.
+                    agenda[0] = (due_ms, number, valid, last, token)
+                return due_ms
+            heapq.heappop(agenda)
         return None
+
+    def _first_valid(self, entry: tuple[int, int, int, int, Any]) -> int | None:
+        """The first offset for which the entry still counts."""
+        _, _, first, last, token = entry
+        if token is None or self._renewed:
+            return next((offset for offset in _offsets(entry) if self._is_valid(entry, offset)), None)
+        if self.held.get(first) is token:
+            return first
+        # The usual end of a lease: a client has settled all of a long stretch. This loop runs in C.
+        holders = list(map(self.held.get, range(first, last + 1)))
+        return first + holders.index(token) if token in holders else None
 
     def pass_time(self, now_ms: int) -> Due:
         """End the rests that are over, and tell which leases are."""
