@@ -8,6 +8,8 @@
 #   make test-java        Kafka's own Java tools, MirrorMaker 2, Spark's connector and RocketMQ's client, where Maven Central can be reached
 #   make test-declarative a project of Spark's Declarative Pipelines over topics, run twice
 #   make test-spark-cluster  a Spark cluster on this machine, whose workers do not have mainstem
+#   make test-console     the console in Chromium, where it is installed
+#   make check-console    the console's types, by TypeScript from npm, where Node is installed
 #   make test-connect     `mainstem sql` on a Spark Connect server
 #   make test-tables      topics kept as tables by `serve --pipelines`, killed with everything
 #   make demo             orders in, totals by Spark, in about a minute
@@ -25,6 +27,7 @@ SPARK_CYCLES ?= 50
 QUEUE_CYCLES ?= 20
 PIPELINE_CYCLES ?= 10
 AMQP_CYCLES ?= 200
+TYPESCRIPT ?= 7.0.2
 
 VENV    := .venv
 BIN     := $(VENV)/bin
@@ -38,7 +41,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 
 COMPILE := $(BIN)/python compile_core.py
 
-.PHONY: serve test test-java test-spark-cluster test-connect test-tables test-declarative demo lint \
+.PHONY: serve test test-console check-console test-java test-spark-cluster test-connect test-tables test-declarative demo lint \
   bench bench-pairs bench-spark simulate crash spark-crash pipeline-crash setup compile clean
 .DEFAULT_GOAL := test
 
@@ -56,6 +59,16 @@ test-java: compile
 # Not part of `test`, for its minutes.
 test-spark-cluster: compile
 	$(BIN)/python -m pytest tests/spark/cluster/on_a_cluster.py tests/spark/cluster/pipeline_on_a_cluster.py $(ARGS)
+
+# Not part of `test`, for its minutes; a short part of it is.
+test-console: compile
+	@command -v chromium chromium-browser google-chrome >/dev/null || { \
+	  echo "test-console needs Chromium, which is not installed (Debian: apt install chromium)"; exit 1; }
+	$(BIN)/python -m pytest tests/console $(ARGS)
+
+check-console:
+	@command -v npx >/dev/null || { echo "check-console needs Node with npx, which is not installed"; exit 1; }
+	npx --yes --package typescript@$(TYPESCRIPT) tsc --project tests/console/jsconfig.json
 
 test-connect: compile
 	$(BIN)/python -m pytest tests/spark/sql/on_a_connect_server.py $(ARGS)

@@ -16,6 +16,7 @@ from mainstem.protocols.http.handlers.groups.group_lag import GroupLag
 from mainstem.protocols.http.handlers.groups.groups import GroupHandlers
 from mainstem.protocols.http.handlers.groups.lag import LagMeter
 from mainstem.protocols.http.handlers.operation.alarms import AlarmHandlers
+from mainstem.protocols.http.handlers.operation.console import Console
 from mainstem.protocols.http.handlers.operation.live import LiveHandlers
 from mainstem.protocols.http.handlers.operation.loop_delay import LoopDelay
 from mainstem.protocols.http.handlers.operation.measurements import MeasurementHandlers
@@ -68,7 +69,8 @@ class HttpAdapter:
         broker.alarms.webhook = settings.alarm_webhook
         lag_meter = LagMeter(broker)
         group_lag = GroupLag(broker, lag_meter)
-        node = NodeHandlers(operations, broker)
+        console = Console() if settings.console else None
+        node = NodeHandlers(operations, broker, console)
         self.routes = [
             *OperationsHandlers(operations).routes(),
             *MeasurementHandlers(
@@ -98,7 +100,8 @@ class HttpAdapter:
         node.announce(self.routes)
         check = HostCheck(self._listening, lambda: self._operations.advertised().get(NAME, []))
         meter = functools.partial(operations.request_meter, NAME)
-        self._handle = Routes(self.routes, spawn or self._spawn_task, check, meter).handle
+        pages = [] if console is None else console.routes()
+        self._handle = Routes([*self.routes, *pages], spawn or self._spawn_task, check, meter).handle
         self._date = HttpDate(time.time)
 
     def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> HttpSession:

@@ -26,6 +26,8 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Topics that /metrics shows one by one, the busiest first; 0: none."""
     alarm_webhook: str = ""
     """An http or https address to which changes of alarms are posted; empty: none."""
+    console: bool = True
+    """Serve the console at `/` to browsers."""
     anybody_from_anywhere: bool = False
     """Listen beyond this machine, though HTTP knows no users; otherwise the broker does not start."""
 

@@ -17,7 +17,7 @@ def test_the_date_is_one_that_http_knows() -> None:
 async def test_the_index_links_to_what_is_there(client: Client) -> None:
     links = (await client.get("/"))["links"]
     operations = {"health", "ready", "metrics", "openapi", "node", "live", "alarms", "connections"}
-    things = {"namespaces", "topics", "groups", "queues", "acquisitions", "exchanges", "bindings"}
+    things = {"namespaces", "topics", "groups", "queues", "acquisitions", "exchanges", "bindings", "all_consumers"}
     assert set(links) == operations | things | {"redrives", "schedules", "recurrences", "stages", "pipelines", "tables"}
     for path in links.values():
         assert (await client.ask("GET", path)).status == 200

@@ -19,17 +19,27 @@ from mainstem.protocols.http.handlers.groups.lag import LagMeter
 from mainstem.protocols.http.handlers.pace import Pace
 from mainstem.protocols.http.handlers.pages import path_of
 from mainstem.protocols.http.handlers.routes import Call, Route, Spawn
-from mainstem.protocols.http.mapping.clients.consumers import ConsumerDocument, ConsumerPage, ConsumersQuery, Kind
+from mainstem.protocols.http.mapping.clients.consumers import (
+    AllConsumersPage,
+    AllConsumersQuery,
+    ConsumerDocument,
+    ConsumerPage,
+    ConsumersQuery,
+    Kind,
+)
 from mainstem.protocols.http.mapping.group_documents import group_names, group_of
 from mainstem.protocols.http.mapping.topic_documents import TopicPath
 
 OK = 200
+ALL_CONSUMERS = "/v1/consumers"
 CONSUMERS = "/v1/topics/{name}/consumers"
 SAMPLE_TICKS = 15
 """Seconds between two samples of the lag."""
 PARTITIONS_MAX = 10_000
 """Looked at for one sample of all consumers."""
 RETENTION = "retention.ms"
+FRESH_MS, FRESH_CONSUMERS_MAX = 2_000, 200
+"""So many consumers are looked at anew for a list that is older than this; of more, the last sample is shown."""
 
 
 class Consumer(NamedTuple):
@@ -53,6 +63,14 @@ class Consumer(NamedTuple):
         return self.kind, self.name, self.topic.namespace, self.topic.name
 
 
+class EveryConsumer(NamedTuple):
+    """Consumers of all topics, as they were."""
+
+    consumers: tuple[Consumer, ...] = ()
+    time_ms: int = 0
+    is_complete: bool = True
+
+
 class ConsumerHandlers:
     """Consumers: listed, and sampled."""
 
@@ -63,6 +81,7 @@ class ConsumerHandlers:
         self._spawn = spawn
         self._history = LagHistory()
         self._is_sampling = False
+        self._every = EveryConsumer()
         broker.live.on_sample.append(self._sampled)
 
     def routes(self) -> list[Route]:
@@ -70,6 +89,7 @@ class ConsumerHandlers:
         return [
             Route("GET", CONSUMERS, self.list_consumers, {OK: ConsumerPage}, steps=TopicPath, query=ConsumersQuery,
                   refusals=(errors.UnknownTopic,)),
+            Route("GET", ALL_CONSUMERS, self.list_all_consumers, {OK: AllConsumersPage}, query=AllConsumersQuery),
         ]  # fmt: skip
 
     async def list_consumers(self, call: Call) -> ConsumerPage:
@@ -85,6 +105,42 @@ class ConsumerHandlers:
         line = heapq.nsmallest(end + 1, found, key=_order(query.sort))
         return ConsumerPage(topic.name, line[query.after : end], _next(topic.name, query) if len(line) > end else None)
 
+    async def list_all_consumers(self, call: Call) -> AllConsumersPage:
+        """All who read any topic and remember how far, the one furthest behind first."""
+        query: AllConsumersQuery = call.query
+        every = self._every
+        age_ms = self._broker.clock.now_ms() - every.time_ms
+        if age_ms > FRESH_MS and len(every.consumers) <= FRESH_CONSUMERS_MAX:
+            every = await self._look_at_all()
+        queries = self._queries()
+        pace = Pace(self._broker.clock)
+        found = []
+        for consumer in every.consumers:
+            await pace.step()
+            if query.namespace not in (None, consumer.topic.namespace) or query.kind not in (None, consumer.kind):
+                continue
+            if query.search in consumer.name or query.search in consumer.topic.name:
+                found.append(consumer)
+        end = query.after + query.limit
+        line = heapq.nsmallest(end + 1, found, key=_order_of_all(query.sort))
+        shown = [self._describe(consumer, queries) for consumer in line[query.after : end]]
+        following = _next_of_all(query) if len(line) > end else None
+        return AllConsumersPage(shown, following, every.time_ms, every.is_complete)
+
+    async def _look_at_all(self) -> EveryConsumer:
+        """At most a number of partitions."""
+        pace, looked_at, is_complete = Pace(self._broker.clock), 0, True
+        found: list[Consumer] = []
+        for name in group_names(self._broker):
+            looked_at += self._lag.count(name)
+            if looked_at > PARTITIONS_MAX:
+                is_complete = False
+                break
+            found += await self._groups(name, pace)
+        found += [consumer async for consumer in self._used_queues(pace)]
+        self._every = EveryConsumer(tuple(found), self._broker.clock.now_ms(), is_complete)
+        return self._every
+
     def _describe(self, consumer: Consumer, queries: dict[tuple[str, str | None], set[str]]) -> ConsumerDocument:
         sample = self._sample_of(consumer)
         retention_ms = _retention_ms(consumer.topic) if consumer.is_overtaken else None
@@ -93,6 +149,8 @@ class ConsumerHandlers:
         return ConsumerDocument(
             kind=consumer.kind,
             name=consumer.name,
+            topic=consumer.topic.name,
+            namespace=consumer.topic.namespace,
             members=consumer.members,
             queries=sorted(queries.get(source, ())),
             lag_messages=consumer.messages,
@@ -198,15 +256,8 @@ class ConsumerHandlers:
     async def sample(self) -> None:
         """Note where everyone is; at most a number of partitions at once."""
         try:
-            pace, looked_at, seen = Pace(self._broker.clock), 0, set()
-            for name in group_names(self._broker):
-                looked_at += self._lag.count(name)
-                if looked_at > PARTITIONS_MAX:
-                    break
-                for consumer in await self._groups(name, pace):
-                    seen.add(consumer.key)
-                    self._history.note(consumer.key, self._sample_of(consumer))
-            async for consumer in self._used_queues(pace):
+            seen = set()
+            for consumer in (await self._look_at_all()).consumers:
                 seen.add(consumer.key)
                 self._history.note(consumer.key, self._sample_of(consumer))
             self._history.keep(seen)
@@ -253,6 +304,20 @@ def _order(sort: str) -> Callable[[ConsumerDocument], tuple[float, str, str]]:
         return -(lag or 0), consumer.name, consumer.kind
 
     return place
+
+
+def _order_of_all(sort: str) -> Callable[[Consumer], tuple[float, str, str, str]]:
+    def place(consumer: Consumer) -> tuple[float, str, str, str]:
+        lag = {"name": 0, "messages": consumer.messages, "seconds": consumer.seconds}[sort]
+        return -(lag or 0), consumer.name, consumer.kind, consumer.topic.name
+
+    return place
+
+
+def _next_of_all(query: AllConsumersQuery) -> str:
+    given: dict[str, str | int] = {"sort": query.sort, "limit": query.limit, "after": query.after + query.limit}
+    given |= {name: said for name in ("namespace", "search", "kind") if (said := getattr(query, name))}
+    return f"{ALL_CONSUMERS}?{urlencode(given)}"
 
 
 def _next(topic: str, query: ConsumersQuery) -> str:

@@ -10,6 +10,7 @@ import msgspec
 from mainstem.broker.broker import Broker
 from mainstem.protocols.http.codec import Response
 from mainstem.protocols.http.handlers.openapi import describe_routes
+from mainstem.protocols.http.handlers.operation.console import Console
 from mainstem.protocols.http.handlers.operation.operations import Operations
 from mainstem.protocols.http.handlers.routes import Call, Route
 from mainstem.protocols.http.mapping.documents import NODE_ID, Index, ListenerFacts, NodeDocument, NoQuery
@@ -21,9 +22,10 @@ OK = 200
 class NodeHandlers:
     """GET /, /v1/node and /openapi.json."""
 
-    def __init__(self, operations: Operations, broker: Broker) -> None:
+    def __init__(self, operations: Operations, broker: Broker, console: Console | None = None) -> None:
         self._operations = operations
         self._broker = broker
+        self._console = console
         self._document = b""
         self._links: dict[str, str] = {}
 
@@ -44,9 +46,10 @@ class NodeHandlers:
             if route.method == "GET" and route.steps is None and route.path != "/"
         }
 
-    def index(self, call: Call) -> Index:
-        """What there is to be read."""
-        return Index("mainstem", self._operations.version(), self._links)
+    def index(self, call: Call) -> Index | Response:
+        """What there is to be read; for a browser, the console."""
+        page = None if self._console is None else self._console.page(call.request)
+        return page or Index("mainstem", self._operations.version(), self._links)
 
     def openapi(self, call: Call) -> Response:
         """This description of the API."""

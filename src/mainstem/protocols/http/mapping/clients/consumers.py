@@ -29,6 +29,8 @@ class ConsumerDocument(msgspec.Struct, frozen=True):
 
     kind: Kind
     name: str
+    topic: str
+    namespace: str
     members: int
     """Who reads at present: members of a group, consumers of a queue or subscription."""
     queries: list[str]
@@ -48,6 +50,28 @@ class ConsumerDocument(msgspec.Struct, frozen=True):
     """Deleted by retention before it read them."""
     history: list[tuple[int, int]]
     """Times in ms, and the lag in messages then."""
+
+
+class AllConsumersQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which consumers of all topics, and in which order."""
+
+    namespace: Annotated[str | None, msgspec.Meta(description="Only of topics there.")] = None
+    search: Annotated[str, msgspec.Meta(description="Only names, or names of topics, that contain this text.")] = ""
+    kind: Kind | None = None
+    sort: Literal["name", "messages", "seconds"] = "seconds"
+    after: Annotated[int, msgspec.Meta(ge=0, le=1_000_000, description="Leave out this many.")] = 0
+    limit: Limit = PAGE_ITEMS_DEFAULT
+
+
+class AllConsumersPage(msgspec.Struct, frozen=True):
+    """Some of the consumers of all topics."""
+
+    consumers: list[ConsumerDocument]
+    next: str | None
+    as_of_ms: int
+    """When it was looked: where there are many, up to 15 seconds ago."""
+    complete: bool
+    """Whether all were looked at; at most 10,000 partitions are."""
 
 
 class ConsumerPage(msgspec.Struct, frozen=True):
