@@ -19,6 +19,7 @@ from benchmarks.amqp.properties import amqp_properties
 from benchmarks.amqp.scale import amqp_backlog, amqp_queues
 from benchmarks.append import large_groups, single_records
 from benchmarks.catch_up import catch_up
+from benchmarks.http_pages import http_pages
 from benchmarks.idle_memory import idle_memory
 from benchmarks.kafka.clients import CannotBuild
 from benchmarks.kafka.produce import kafka_partitions, kafka_produce, kafka_single_records, kafka_sustained
@@ -42,6 +43,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "schedules": lambda parent, quick: schedules(parent, 200_000 if quick else 10_000_000),
     "idle-memory": lambda parent, quick: idle_memory(parent),
     "subscriptions": lambda parent, quick: subscriptions(parent, 10_000 if quick else 100_000),
+    "http-pages": lambda parent, quick: http_pages(parent, 100_000 if quick else 10_000_000),
     "amqp-flow": lambda parent, quick: amqp_flow(parent, 100_000 if quick else 400_000),
     "amqp-properties": lambda parent, quick: amqp_properties(parent, 20_000 if quick else 100_000),
     "amqp-queues": lambda parent, quick: amqp_queues(parent, 10_000 if quick else 100_000),

@@ -34,6 +34,8 @@ class Running(NamedTuple):
 
     process: subprocess.Popen[str]
     address: str
+    http_address: str = ""
+    """Where it was asked to listen there, too."""
 
     @property
     def host(self) -> str:
@@ -88,16 +90,21 @@ def mainstem(
 
 
 @contextlib.contextmanager
-def _served(directory: str, settings: dict[str, str], listener: str, python: str) -> Iterator[Running]:
+def mainstem_with_http(parent: str | None) -> Iterator[Running]:
+    """Our broker with its Kafka and HTTP ports, on an empty directory."""
+    with scratch(parent) as directory, _served(directory, {}, "kafka", sys.executable, also="http") as running:
+        yield running
+
+
+@contextlib.contextmanager
+def _served(directory: str, settings: dict[str, str], listener: str, python: str, also: str = "") -> Iterator[Running]:
     command = [python, "-m", "mainstem.cli", "serve", "--data-dir", f"{directory}/data"]
-    command += ["--listen", f"{listener}=127.0.0.1:0"]
-    for other in _listeners(python):
-        if other != listener:
-            command += ["--listen", f"{other}=off"]
+    for name in _listeners(python):
+        command += ["--listen", f"{name}=127.0.0.1:0" if name in (listener, also) else f"{name}=off"]
     with _process(command, dict(os.environ) | settings) as (process, line):
-        found = re.search(rf"{listener}=(\S+)", line)
-        assert found is not None, f"the broker did not start: {line!r}"
-        running = Running(process, found[1])
+        addresses = dict(re.findall(r"(\S+)=(\S+)", line))
+        assert listener in addresses, f"the broker did not start: {line!r}"
+        running = Running(process, addresses[listener], addresses.get(also, ""))
         _wait_until_idle(running)
         yield running
 

@@ -292,3 +292,12 @@ def test_views_and_mutable_buffers_are_read_alike() -> None:
         assert len(rb.decode_records(buffer)) == 3
     # nothing keeps a view on it: it can still be resized
     batch.append(0)
+
+
+@given(records=record_lists(base_offset=1000), codec=CODECS, first=st.integers(990, 1050))
+def test_records_from_an_offset_on_are_the_last_of_all(records: list[rb.Record], codec: int, first: int) -> None:
+    batch = rb.encode_batch(records, base_offset=1000, compression=codec)
+    found = rb.decode_records(batch, first=first)
+    wanted = [record for record in records if record.offset >= first]
+    has_gaps = records[-1].offset - 1000 + 1 != len(records)
+    assert found == (records if has_gaps or not wanted else wanted)

@@ -19,7 +19,8 @@ PIECE_BYTES_MAX = 64 << 10
 PIECE_BYTES_MIN = 4 << 10
 WINDOW_BYTES = 256 << 10
 """Read at once downwards, by the average size of the partition's records."""
-WINDOW_RECORDS_MAX = 2_000
+WINDOW_RECORDS_MIN, WINDOW_RECORDS_MAX = 64, 2_000
+"""Of the first piece downwards, and of later ones: each is twice as large as the one before."""
 OPENED_BYTES_MAX = 16 << 20
 """Of one batch, decompressed. A larger one is passed over and counted."""
 
@@ -75,6 +76,8 @@ class Strand:
 class DownwardStrand(Strand):
     """The same from an offset down to the start of the partition."""
 
+    _window_records = WINDOW_RECORDS_MIN
+
     def take(self) -> Record:
         """The record before."""
         record = self.records.popleft()
@@ -87,7 +90,8 @@ class DownwardStrand(Strand):
             start = (await self._engine.offset_at(self._log, Edge.START)).offset
             facts = await self._engine.read(self._log, start, 0)
             upper = min(self._read_to, facts.stable)
-            lower = max(start, upper - _window(facts, upper - start))
+            lower = max(start, upper - _window(facts, min(upper - start, self._window_records)))
+            self._window_records = min(2 * self._window_records, WINDOW_RECORDS_MAX)
             found: list[Record] = []
             position = lower
             while position < upper:
@@ -110,7 +114,7 @@ class DownwardStrand(Strand):
 def _window(facts: ReadResult, left: int) -> int:
     """How many offsets to go down by."""
     average = max(1, facts.stored_bytes // max(1, facts.end - facts.start))
-    return max(1, min(left, WINDOW_RECORDS_MAX, WINDOW_BYTES // average))
+    return max(1, min(left, WINDOW_BYTES // average))
 
 
 def is_heavy(result: ReadResult) -> bool:
@@ -134,7 +138,7 @@ def open_committed(result: ReadResult, first: int, end: int) -> tuple[list[Recor
             if header.next_offset <= first or header.base_offset >= end or is_void(header, result):
                 continue
             try:
-                records: Sequence[Record] = decode_records(view[position : position + size], OPENED_BYTES_MAX)
+                records: Sequence[Record] = decode_records(view[position : position + size], OPENED_BYTES_MAX, first)
             except InvalidBatch:
                 unreadable += header.record_count
                 continue

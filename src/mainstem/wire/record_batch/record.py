@@ -70,11 +70,17 @@ def open_batch(batch: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BYTES_M
     return header, body
 
 
-def decode_records(batch: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX) -> list[Record]:
-    """Every record with its absolute offset and timestamp; raises `InvalidBatch` if one cannot be read."""
+def decode_records(batch: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX, first: int = 0) -> list[Record]:
+    """Every record with its absolute offset and timestamp; raises `InvalidBatch` if one cannot be read.
+
+    Records below the offset `first` are left out where the batch has no gaps, and of those only the lengths are read.
+    """
     header, body = open_batch(batch, decompressed_bytes_max)
+    skipped = first - header.base_offset
     try:
-        return _decode_records(header, body)
+        if not 0 < skipped < header.record_count or header.record_count <= header.last_offset_delta:
+            return _decode_records(header, body)
+        return _decode_records(header, body, _skip(body, skipped), skipped)
     except IndexError:
         raise MalformedRecords("the batch ends inside a record") from None
     except MalformedBytes as fact:
@@ -100,13 +106,29 @@ def keys_in(header: BatchHeader, body: Content) -> Iterator[KeyFact]:
 # calling for it, which halves their time; nothing else in this package should look like them.
 
 
-def _decode_records(header: BatchHeader, body: Content) -> list[Record]:  # noqa: C901, PLR0915
+def _skip(body: Content, count: int) -> int:
+    """Where the record behind `count` others begins."""
+    position = 0
+    for _ in range(count):
+        raw = body[position]
+        position += 1
+        if raw > 0x7F:
+            raw, position = continue_varint(body, position, raw)
+        if raw & 1:
+            raise MalformedRecords("a record of negative length")
+        position += raw >> 1
+    return position
+
+
+def _decode_records(  # noqa: C901, PLR0915
+    header: BatchHeader, body: Content, position: int = 0, skipped: int = 0
+) -> list[Record]:
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     appended_at = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
     records: list[Record] = []
     append = records.append
-    position, last_delta = 0, -1
-    for _ in range(header.record_count):
+    last_delta = skipped - 1
+    for _ in range(header.record_count - skipped):
         raw = body[position]
         position += 1
         if raw > 0x7F:
