@@ -36,6 +36,7 @@
     records       records of a topic, page by page, for readers without a group
     requests      records that wait for a reply
     publications  records of one request, published together, once where the client names it
+    sequences     the highest sequence of each named producer, by log
     pipelines     what Spark is to run, and who runs it
     schemas       what records consist of: subjects, versions, ids, and what is compatible
 
@@ -75,6 +76,7 @@ from mainstem.broker.queues.settings import QueueSettings
 from mainstem.broker.records.browsing import Records
 from mainstem.broker.records.once import Once
 from mainstem.broker.records.publication import Publications
+from mainstem.broker.records.sequences import PublishedSequences
 from mainstem.broker.requests import Requests
 from mainstem.broker.routes import Routes
 from mainstem.broker.schedules.delivery import BrokerDelivery
@@ -201,6 +203,7 @@ class Broker:
         self.schemas = Schemas(engine, clock, self.heavy_work)
         self.live = LiveNumbers(engine, clock, self.topics)
         self.records = Records(engine, clock, self.heavy_work)
+        self.sequences = PublishedSequences(engine, self.topics)
         self.publications = Publications(engine, clock, self.schedules, self.intake, self.heavy_work, Once(engine))
         self.requests = Requests(self.queues, self.publications, self.dialects)
         self.alarms = Alarms(engine, clock, self.topics, self.publications)

@@ -15,6 +15,8 @@ from mainstem.protocols.kafka import adapter as kafka
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.protocols.management import adapter as management
 from mainstem.protocols.management.session import ManagementSettings
+from mainstem.protocols.pulsar import adapter as pulsar
+from mainstem.protocols.pulsar.session.settings import PulsarSettings
 from mainstem.protocols.rocketmq import adapter as rocketmq
 from mainstem.protocols.rocketmq.session.settings import GrpcSettings, NamesSettings, RemotingSettings
 
@@ -71,6 +73,10 @@ def _connect_management(services: Services, settings: msgspec.Struct) -> OpenSes
     return adapter.open_session
 
 
+def _connect_pulsar(services: Services, settings: msgspec.Struct) -> OpenSession:
+    return pulsar.PulsarBroker(cast(PulsarSettings, settings), services.broker, services.operations).open_session
+
+
 def _connect_rocketmq_broker(services: Services, settings: msgspec.Struct) -> OpenSession:
     return rocketmq.RemotingBroker(cast(RemotingSettings, settings), services.broker, services.operations).open_session
 
@@ -94,6 +100,9 @@ REGISTERED: dict[str, Registration] = {
         ),
         Registration(http.NAME, (http.DEFAULT_PORT,), HttpSettings, _connect_http, http.check_listening),
         Registration(management.NAME, (management.DEFAULT_PORT,), ManagementSettings, _connect_management),
+        Registration(
+            pulsar.NAME, (pulsar.PORT,), PulsarSettings, _connect_pulsar, pulsar.check_pulsar, pulsar.introduce
+        ),
         Registration(rocketmq.NAME, (rocketmq.GRPC_PORT,), GrpcSettings, _connect_rocketmq, rocketmq.check_grpc),
         Registration(
             rocketmq.BROKER_NAME,
@@ -109,5 +118,5 @@ REGISTERED: dict[str, Registration] = {
     )
 }
 
-PLANNED = frozenset({"mqtt", "pulsar", "stomp"})
+PLANNED = frozenset({"mqtt", "stomp"})
 """Names that are spoken for: refused with a better word than "unknown"."""

@@ -11,7 +11,7 @@ from mainstem.protocols.management.session import ManagementSession, ManagementS
 from mainstem.transport.session import Session, Wake
 from mainstem.wire.websocket.frames import BINARY, NORMAL, PING, encode_close, masked
 from mainstem.wire.websocket.session import WebSocketLimits, WebSocketSession
-from tests.contract.sessions import amqp_case, http2_case, kafka_case, remoting_case
+from tests.contract.sessions import amqp_case, http2_case, kafka_case, pulsar_case, remoting_case
 from tests.support.clients.fixed_operations import FixedOperations
 
 
@@ -170,6 +170,17 @@ def cases() -> Iterator[Case]:
             remoting_case.CONVERSATION,
             remoting_case.OVERSIZE,
             input_bytes_max=4 + remoting_case.SETTINGS.frame_bytes_max,
+            refuses_in_silence=True,
+        )
+    for name, is_late in (("pulsar", False), ("pulsar, answered later", True)):
+        pulsar = pulsar_case.StubBroker(is_late=is_late)
+        yield Case(
+            name,
+            pulsar.open,
+            pulsar.settle,
+            pulsar_case.CONVERSATION,
+            pulsar_case.OVERSIZE,
+            input_bytes_max=4 + (10 << 10) + pulsar_case.MESSAGE_BYTES_MAX,
             refuses_in_silence=True,
         )
     yield Case(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from mainstem.broker.queues.delivery.consumers import Consumer, Rota, bytes_of
-from mainstem.broker.queues.delivery.dispatch_rules import KeyedDispatch, SelectiveDispatch, Wants
+from mainstem.broker.queues.delivery.dispatch_rules import DispatchRule, KeyedDispatch, SelectiveDispatch, Wants
 from mainstem.broker.queues.delivery.priority_lane import URGENT_FROM, take_by_turns
 from mainstem.broker.queues.delivery.sieve import Sieve
 from mainstem.broker.queues.publishing.outcome import HOLD, REFUSED, TAKEN
@@ -129,8 +129,8 @@ class Queue:
         self._lookers: tuple[Callable[[], None], ...] = ()
         self.readers: dict[Consumer, StreamReader] | None = {} if properties.kind == "stream" else None
         """Of a stream: how far each consumer is."""
-        self._rule: KeyedDispatch | SelectiveDispatch | None = KeyedDispatch() if properties.ordering == "key" else None
-        """Where not every message is for every consumer: by key, or while a consumer does not want all."""
+        self._rule: DispatchRule | None = KeyedDispatch() if properties.ordering == "key" else None
+        """Where not every message is for every consumer: by key, by unit, or while a consumer does not want all."""
         self.sieve: Sieve | None = None
         """What of the log is for it, and when. None: all, at once."""
         self._apply(rules)
@@ -315,6 +315,10 @@ class Queue:
             self.window_max = self._parts.limits.window_messages_max
         self.wake()
 
+    def dispatch_by(self, rule: DispatchRule) -> None:
+        """Give out by another rule than the queue's kind has."""
+        self._rule = rule
+
     def detach(self, consumer: Consumer) -> None:
         """Serve no more. What it has not settled stays given out: its holder settles it or gives it back."""
         if self.readers is not None:
@@ -457,14 +461,14 @@ class Queue:
     def _take(self, count: int, size: int) -> list[Message]:
         """Give out up to `count` messages and `size` bytes, but one at least."""
         if self.is_plain:
-            return self._take_from(self.lanes[0], count, size)
+            return self.take_from(self.lanes[0], count, size)
         taken: list[Message] = []
         if self.has_levels and not self.properties.priority_max and len(self.lanes) > 1:
-            taken, self._turn = take_by_turns(self.lanes, self._turn, count, size, self._take_from)
+            taken, self._turn = take_by_turns(self.lanes, self._turn, count, size, self.take_from)
             return taken
         for lane in self.lanes_in_turn():
             if lane.ready:
-                some = self._take_from(lane, count - len(taken), size)
+                some = self.take_from(lane, count - len(taken), size)
                 taken += some
                 size -= sum([len(message.value) for message in some])
                 if len(taken) >= count or size <= 0:
@@ -481,7 +485,8 @@ class Queue:
         self._turn += 1
         return self.lanes[turn:] + self.lanes[:turn]
 
-    def _take_from(self, lane: QueueLane, count: int, size: int) -> list[Message]:
+    def take_from(self, lane: QueueLane, count: int, size: int) -> list[Message]:
+        """Up to so many messages of one lane, up to so many bytes but one at least: given out from now on."""
         ready = lane.ready
         if ready and ready[-1].offset >= lane.reserve_at:
             self._parts.lanes.reserve(lane)
@@ -500,7 +505,7 @@ class Queue:
 
     def take_first(self, lane: QueueLane) -> Message | None:
         """The first message of a lane that has not expired: given out from now on."""
-        taken = self._take_from(lane, 1, NO_LIMIT)
+        taken = self.take_from(lane, 1, NO_LIMIT)
         return taken[0] if taken else None
 
     def renew(self, messages: Iterable[Message]) -> None:

@@ -57,13 +57,15 @@ class SubscriptionWish(NamedTuple):
 class Subscription:
     """One subscription, open or not."""
 
-    __slots__ = ("entry", "number", "queue")
+    __slots__ = ("entry", "is_kept", "number", "queue")
 
     def __init__(self, number: int, entry: SubscriptionEntry) -> None:
         self.number = number
         self.entry = entry
         self.queue: Queue | None = None
         """What gives its messages out, once it was opened."""
+        self.is_kept = False
+        """Whether it stays without consumers, although it is not durable."""
 
 
 class TopicSubscriptions:
@@ -251,7 +253,15 @@ class TopicSubscriptions:
     def last_consumer_left(self, queue: Queue) -> None:
         """One that is not durable goes with its last consumer."""
         subscription = self._by_queue.get(queue)
-        if subscription is not None and not subscription.entry.properties.durable:
+        if subscription is not None and not (subscription.entry.properties.durable or subscription.is_kept):
+            self._forget(subscription)
+
+    def keep(self, subscription: Subscription, *, is_kept: bool) -> None:
+        """Whether one that is not durable waits for consumers that come back; if not, and nobody has come, it goes."""
+        subscription.is_kept = is_kept
+        queue = subscription.queue
+        is_alone = queue is not None and not queue.consumers.all
+        if not is_kept and is_alone and not subscription.entry.properties.durable:
             self._forget(subscription)
 
     # Topics

@@ -20,12 +20,14 @@ class Consumer(Protocol):
 
     priority: int
     """Consumers of a higher one are served first, as long as they have room."""
-    room: int
-    """How many messages it may take now. The adapter keeps it up to date, `deliver` included; 0 while its peer does not read."""
     room_bytes: int
     """How many bytes of messages it may take now; -1: no limit. A message that is larger than that is taken by itself."""
     is_exclusive: bool
     """Wants the queue to itself."""
+
+    @property
+    def room(self) -> int:
+        """How many messages it may take now, kept up to date, `deliver` included; 0 while its peer does not read."""
 
     def deliver(self, queue: Queue, messages: list[Message]) -> None:
         """These are yours: to be settled, given back or rejected. Once per turn; the list is yours too."""

@@ -71,6 +71,43 @@ class Settling:
                     other.queue.acknowledged += count
                     self._changed(other)
 
+    def settle_offsets(self, lane: QueueLane, offsets: Iterable[int]) -> None:
+        """Settle these, whether somebody holds them or they wait. What is settled already is passed over."""
+        cursor = lane.cursor
+        offsets = [one for one in set(offsets) if one < lane.end and not cursor.is_settled(one)]
+        held = [lane.unsettled[one] for one in offsets if one in lane.unsettled]
+        self.settle(held)
+        waiting = sorted(one for one in offsets if not (cursor.is_settled(one) or one in cursor.acquired))
+        if waiting:
+            self._drop_waiting(lane, set(waiting))
+            cursor.settle(waiting)
+            lane.count -= len(waiting)
+            self._changed(lane)
+
+    def settle_below(self, lane: QueueLane, end: int) -> None:
+        """Settle all below an offset, whether somebody holds it or it waits."""
+        cursor, end = lane.cursor, min(end, lane.end)
+        self.settle([message for offset, message in lane.unsettled.items() if offset < end])
+        if cursor.floor >= end:
+            return
+        self._drop_waiting(lane, {message.offset for message in lane.ready if message.offset < end})
+        for offset in [offset for offset in cursor.rests if offset < end]:
+            cursor.end_rest(offset)
+            lane.resting.pop(offset, None)
+        cursor.settle_stretch(cursor.floor, end - 1)
+        lane.count = lane.end - cursor.floor - cursor.settled_count
+        self._changed(lane)
+
+    def _drop_waiting(self, lane: QueueLane, offsets: set[int]) -> None:
+        for offset in offsets:
+            lane.cursor.end_rest(offset)
+            lane.resting.pop(offset, None)
+        kept = [message for message in lane.ready if message.offset not in offsets]
+        if len(kept) < len(lane.ready):
+            lane.ready.clear()
+            lane.ready.extend(kept)
+            lane.ready_bytes = sum([len(message.value) for message in kept])
+
     def requeue(self, messages: Iterable[Message], *, failed: bool = True, delay_ms: int = 0, error: str = "") -> None:
         """Back to their places, to be given out again: at once, or after a delay; given up if that was once too often."""
         now_ms = self._now_ms()

@@ -1,17 +1,13 @@
-"""Messages of `apache.rocketmq.v2.MessagingService`, by tables of our own.
-
-A line is a message: its name, then its fields as `name number type`. A star in front of the type says: any number of them.
-Enumerations are numbers here. Every field that is set is written, and whether one is set can be asked.
-"""
+"""Messages of `apache.rocketmq.v2.MessagingService`, by a table of our own (`wire/protobuf`)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError, Message
 
 from mainstem.protocols.rocketmq.errors import MalformedFrame
+from mainstem.wire.protobuf import message_classes
 
 PACKAGE = "mainstem.rocketmq.v2"
 SERVICE = "/apache.rocketmq.v2.MessagingService/"
@@ -76,38 +72,7 @@ RecallMessageResponse: status 1 Status, message_id 2 string
 StatusResponse: status 1 Status
 """
 
-_KINDS = {
-    "float": descriptor_pb2.FieldDescriptorProto.TYPE_FLOAT,
-    "int64": descriptor_pb2.FieldDescriptorProto.TYPE_INT64,
-    "int32": descriptor_pb2.FieldDescriptorProto.TYPE_INT32,
-    "bool": descriptor_pb2.FieldDescriptorProto.TYPE_BOOL,
-    "string": descriptor_pb2.FieldDescriptorProto.TYPE_STRING,
-    "bytes": descriptor_pb2.FieldDescriptorProto.TYPE_BYTES,
-}
-
-
-def _classes() -> dict[str, type[Any]]:
-    described = descriptor_pb2.FileDescriptorProto(name="rocketmq", package=PACKAGE, syntax="proto2")
-    for line in _TABLE.strip().splitlines():
-        name, _, fields = line.partition(": ")
-        message = described.message_type.add(name=name)
-        for field in fields.split(", "):
-            label, number, kind = field.split()
-            added = message.field.add(name=label, number=int(number))
-            added.label = added.LABEL_REPEATED if kind.startswith("*") else added.LABEL_OPTIONAL
-            kind = kind.removeprefix("*")
-            if kind in _KINDS:
-                added.type = _KINDS[kind]
-            else:
-                added.type = added.TYPE_MESSAGE
-                added.type_name = f".{PACKAGE}.{kind}"
-    pool = descriptor_pool.DescriptorPool()  # Ours alone: a client in the same process has its own.
-    pool.Add(described)
-    names = [message.name for message in described.message_type]
-    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{name}")) for name in names}
-
-
-MESSAGES = _classes()
+MESSAGES = message_classes(PACKAGE, _TABLE)
 
 
 def decode(name: str, data: bytes) -> Any:

@@ -1,0 +1,1 @@
+"""Apache Pulsar: the binary protocol and the administration over HTTP."""

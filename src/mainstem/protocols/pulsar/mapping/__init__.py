@@ -1,0 +1,1 @@
+"""Pulsar's words and ours."""

@@ -1,0 +1,1 @@
+"""One connection of the binary protocol."""
