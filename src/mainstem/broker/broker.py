@@ -202,6 +202,7 @@ class Broker:
         """What people look at: live numbers, single records and what they consist of, alarms."""
         self.schemas = Schemas(engine, clock, self.heavy_work)
         self.live = LiveNumbers(engine, clock, self.topics)
+        self.live.counters.append(lambda: {"failed_logins": float(self.logins.failures.total())})
         self.records = Records(engine, clock, self.heavy_work)
         self.sequences = PublishedSequences(engine, self.topics)
         self.publications = Publications(engine, clock, self.schedules, self.intake, self.heavy_work, Once(engine))

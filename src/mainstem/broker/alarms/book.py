@@ -17,6 +17,7 @@ LAG, DEAD_LETTERS, PIPELINES, STORAGE_FREE, STORAGE_REFUSES = (
     "group_lag_seconds", "dead_letters", "pipelines_failed", "disk_free_bytes", "appends_refused"
 )  # fmt: skip
 LIVE_PREFIX = "live."
+FAILED_LOGINS = f"{LIVE_PREFIX}failed_logins"
 MEASURES = frozenset({LAG, DEAD_LETTERS, PIPELINES, STORAGE_FREE, STORAGE_REFUSES})
 ALARMS_MAX = 1_000
 """Alarms that are kept at the same time; of more, the first."""
@@ -44,6 +45,7 @@ DEFAULTS: dict[str, AlarmRule] = {
     "dead-letters": AlarmRule(DEAD_LETTERS, above=0.0),
     "disk-free": AlarmRule(STORAGE_FREE, below=float(1 << 30), severity="critical"),
     "disk-full": AlarmRule(STORAGE_REFUSES, above=0.0, severity="critical"),
+    "failed-logins": AlarmRule(FAILED_LOGINS, above=1.0, for_s=30.0),
     "pipeline-failed": AlarmRule(PIPELINES, above=0.0, for_s=60.0),
 }
 """What most users want to know of. Each can be replaced, or switched off."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mainstem.storage.contract import Engine
 
 INTERVAL_S = 1.0
-SERIES_MAX = 64
+SERIES_MAX = 128
 
 Gather: TypeAlias = Callable[[], Mapping[str, float]]
 """Numbers by the name of their series."""

@@ -58,6 +58,21 @@ async def test_lag_and_dead_letters_raise_alarms(client: Client) -> None:
     assert [record["value"]["state"] for record in records[2:]] == ["ended", "ended"]
 
 
+@with_client
+async def test_many_failed_logins_raise_an_alarm(client: Client) -> None:
+    rule = {"measure": "live.failed_logins", "above": 1}
+    await client.ask("PUT", "/v1/alarms/rules/failed-logins", rule)
+    client.broker.live.sample()
+    for number in range(5_000):
+        client.broker.logins.failed("amqp", f"user-{number}", "10.0.0.1")
+    client.broker.live.sample()
+    await client.broker.alarms.look()
+    assert [alarm["rule"] for alarm in (await client.get("/v1/alarms"))["alarms"]] == ["failed-logins"]
+    client.broker.live.sample()
+    await client.broker.alarms.look()
+    assert (await client.get("/v1/alarms"))["alarms"] == []
+
+
 def test_rules_last_over_a_restart() -> None:
     async def run(engine: MemoryEngine) -> None:
         client = Client(await Broker.open(engine, SteadyClock()))
