@@ -28,6 +28,7 @@
     schedules     records that are published later
     recurrences   records that are published again and again
     transactions  batches and offsets that count together
+    sessions      who has logged in by a browser
     client_quotas, client_metrics   what administrators set for clients
     acquisitions  records that queries of Spark have taken, until they say what became of them
     stages        batches of many tasks that are published together, once
@@ -95,6 +96,7 @@ from mainstem.broker.transactions.transactions import Transactions
 from mainstem.broker.users.access import Access
 from mainstem.broker.users.door import Door
 from mainstem.broker.users.logins import Logins
+from mainstem.broker.users.sessions import Sessions
 from mainstem.broker.users.takeover import take_over_scram_users
 from mainstem.coordination.administration.policies import KIND_OF_QUEUE
 from mainstem.coordination.catalog import catalog as catalogs
@@ -195,6 +197,7 @@ class Broker:
         self.access = Access(self.administration, self.namespaces, clock)
         self.logins = Logins(clock)
         self.door = Door(self.access, self.logins, clock)
+        self.sessions = Sessions(self.administration, self.access, clock)
         self.parameters = Parameters(self.administration)
         self.policies = Policies(self.administration)
 

@@ -44,6 +44,7 @@ COMMANDS = {
     "schedule": Entry("nouns.schedule", "schedule_app", "The schedule: list, show, add, move, cancel."),
     "alarm": Entry("nouns.alarm", "alarm_app", "Alarms: list, rules, set, remove."),
     "connection": Entry("nouns.connection", "connection_app", "Connections: list, show, close."),
+    "user": Entry("nouns.user", "user_app", "Users: list, show, create, delete, password, and more."),
     "pipeline": Entry("deployment_commands", "pipeline_app", "Pipelines: check, run, deploy, watch."),
     "context": Entry("nouns.context", "context_app", "Brokers by name: list, show, add, use, remove."),
     "config": Entry("config", "config_app", "Look at the settings of a broker."),

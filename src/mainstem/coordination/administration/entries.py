@@ -185,8 +185,27 @@ class Secret(Entry, frozen=True):
         return (self.name,)
 
 
+class Session(Entry, frozen=True):
+    """Somebody who has logged in by a browser."""
+
+    kind: ClassVar[str] = "session"
+    id: str
+    """A digest of what the browser has, so that nobody who reads the log can use it."""
+    user: str
+    created_ms: int
+    expires_ms: int
+    fingerprint: bytes = b""
+    """Of the password by which it was begun: it ends with that."""
+    roles: tuple[str, ...] = ()
+    """Those that a token brought."""
+
+    def key(self) -> Key:
+        """The digest."""
+        return (self.id,)
+
+
 KINDS: dict[str, type[Entry]] = {
-    kind.kind: kind for kind in (Namespace, User, Permission, TopicPermission, Policy, Parameter, Secret)
+    kind.kind: kind for kind in (Namespace, User, Permission, TopicPermission, Policy, Parameter, Secret, Session)
 }
 
 

@@ -9,9 +9,13 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.users.door import Entrance
 from mainstem.model.endpoints import UNKNOWN, Endpoints
 from mainstem.protocols.http.handlers.clients.connections import ConnectionHandlers
 from mainstem.protocols.http.handlers.clients.consumers import ConsumerHandlers
+from mainstem.protocols.http.handlers.clients.logins import Logins
+from mainstem.protocols.http.handlers.clients.sessions import SessionHandlers
+from mainstem.protocols.http.handlers.clients.users import UserHandlers
 from mainstem.protocols.http.handlers.groups.group_lag import GroupLag
 from mainstem.protocols.http.handlers.groups.groups import GroupHandlers
 from mainstem.protocols.http.handlers.groups.lag import LagMeter
@@ -66,6 +70,7 @@ class HttpAdapter:
         self._settings = settings
         self._operations = operations
         self._tasks: set[asyncio.Task[None]] = set()
+        broker.door.open(NAME, Entrance(is_wide=settings.anybody_from_anywhere))
         broker.alarms.webhook = settings.alarm_webhook
         lag_meter = LagMeter(broker)
         group_lag = GroupLag(broker, lag_meter)
@@ -96,17 +101,19 @@ class HttpAdapter:
             *ReceivingHandlers(broker).routes(),
             *ScheduleHandlers(broker).routes(),
             *PipelineHandlers(broker).routes(),
+            *SessionHandlers(broker).routes(),
+            *UserHandlers(broker).routes(),
         ]
         node.announce(self.routes)
         check = HostCheck(self._listening, lambda: self._operations.advertised().get(NAME, []))
         meter = functools.partial(operations.request_meter, NAME)
         pages = [] if console is None else console.routes()
-        self._handle = Routes([*self.routes, *pages], spawn or self._spawn_task, check, meter).handle
+        self._handle = Routes([*self.routes, *pages], spawn or self._spawn_task, check, meter, Logins(broker)).handle
         self._date = HttpDate(time.time)
 
     def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> HttpSession:
         """For a new connection."""
-        return HttpSession(wake, self._settings, self._handle, self._date)
+        return HttpSession(wake, self._settings, functools.partial(self._handle, endpoints=endpoints), self._date)
 
     def _listening(self) -> list[str]:
         return [str(listener.address) for listener in self._operations.listeners if listener.name == NAME]

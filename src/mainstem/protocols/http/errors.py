@@ -16,6 +16,7 @@ HttpError
 |                                   UnknownRedrive 404, QueueBusy, QueueDiffers 409
 |-- about pipelines                 InvalidPipeline 400, UnknownPipeline 404, BuiltInPipeline, StaleLease 409
 |-- about alarms                    InvalidRule 400, UnknownRule 404
+|-- about users                     LoginNeeded 401, Forbidden 403, InvalidUser 400, UnknownUser 404, UserExists 409
 |-- about exchanges                 InvalidExchange 400, UnknownNamespace, UnknownExchange, UnknownBinding 404,
 |                                   ExchangeDiffers, ExchangeInUse 409
 |-- about clients                   UnknownConnection 404, NoReply 504
@@ -46,6 +47,7 @@ __all__ = [
     "BuiltInPipeline",
     "CrossSiteRequest",
     "DiskFailure",
+    "Forbidden",
     "GroupNotEmpty",
     "HeadTooLarge",
     "HttpError",
@@ -60,7 +62,9 @@ __all__ = [
     "InvalidRule",
     "InvalidSchedule",
     "InvalidTopicName",
+    "InvalidUser",
     "KeyReused",
+    "LoginNeeded",
     "MethodNotAllowed",
     "MisdirectedRequest",
     "NotScheduled",
@@ -84,8 +88,10 @@ __all__ = [
     "UnknownRedrive",
     "UnknownRule",
     "UnknownTopic",
+    "UnknownUser",
     "UnsupportedMediaType",
     "UnsupportedVersion",
+    "UserExists",
     "escape_pointer",
 ]
 
@@ -159,6 +165,48 @@ class UnsupportedMediaType(HttpError):
     def headers(self) -> list[tuple[str, str]]:
         """RFC 9110, 15.5.16."""
         return [("accept", "application/json")]
+
+
+# About users
+
+
+class LoginNeeded(HttpError):
+    """Nobody is let in like this."""
+
+    status = 401
+    name = "login-needed"
+
+    def headers(self) -> list[tuple[str, str]]:
+        """RFC 9110, 15.5.2. Not `Basic`: a browser would ask for a password before the page can."""
+        return [("www-authenticate", 'Bearer realm="mainstem"')]
+
+
+class Forbidden(HttpError):
+    """The user may not do this."""
+
+    status = 403
+    name = "forbidden"
+
+
+class InvalidUser(HttpError):
+    """A user cannot be like this."""
+
+    status = 400
+    name = "invalid-user"
+
+
+class UnknownUser(HttpError):
+    """There is no such user."""
+
+    status = 404
+    name = "unknown-user"
+
+
+class UserExists(HttpError):
+    """The name is taken by a user."""
+
+    status = 409
+    name = "user-exists"
 
 
 # About topics and groups

@@ -16,7 +16,7 @@ def test_the_date_is_one_that_http_knows() -> None:
 @with_client
 async def test_the_index_links_to_what_is_there(client: Client) -> None:
     links = (await client.get("/"))["links"]
-    operations = {"health", "ready", "metrics", "openapi", "node", "live", "alarms", "connections"}
+    operations = {"health", "ready", "metrics", "openapi", "node", "live", "alarms", "connections", "session", "users"}
     things = {"namespaces", "topics", "groups", "queues", "acquisitions", "exchanges", "bindings", "all_consumers"}
     assert set(links) == operations | things | {"redrives", "schedules", "recurrences", "stages", "pipelines", "tables"}
     for path in links.values():

@@ -233,10 +233,24 @@ async def test_every_route_answers_as_described(client: Client) -> None:
         ("DELETE", "/v1/redrives/{number}"): [("/v1/redrives/1", None), ("/v1/redrives/99", None)],
         ("DELETE", "/v1/queues/{name}"): [("/v1/queues/made", None), ("/v1/queues/made", None)],
         ("DELETE", "/v1/topics/{name}"): [("/v1/topics/t", None), ("/v1/topics/t", None)],
+        ("POST", "/v1/session"): [
+            ("/v1/session", {"user": "guest", "password": "guest"}),
+            ("/v1/session", {"user": "guest", "password": "wrong"}),
+        ],
+        ("POST", "/v1/users"): [
+            ("/v1/users", {"name": "ann", "password": "secret"}),
+            ("/v1/users", {"name": "ann"}),
+            ("/v1/users", {"name": "bob", "limits": {"x": 1}}),
+        ],
+        ("PATCH", "/v1/users/{name}"): [("/v1/users/ann", {"roles": ["x"]}), ("/v1/users/nobody", {})],
+        ("DELETE", "/v1/users/{name}/sessions"): [
+            ("/v1/users/guest/sessions", None),
+            ("/v1/users/nobody/sessions", None),
+        ],
     }
     routes = sorted(client.routes, key=lambda route: route.method == "DELETE")
     for route in routes:
-        name = {"groups": "g", "queues": "q", "pipelines": "p"}.get(
+        name = {"groups": "g", "queues": "q", "pipelines": "p", "users": "ann"}.get(
             route.path.split("/")[2] if route.path.count("/") > 1 else "", "t"
         )
         usual = [(route.path.replace("{name}", name), None), (route.path.replace("{name}", "nobody"), None)]

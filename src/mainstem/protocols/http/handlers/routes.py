@@ -14,6 +14,8 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
+from mainstem.broker.users.callers import Caller
+from mainstem.model.endpoints import UNKNOWN, Endpoints
 from mainstem.model.errors import MainstemError
 from mainstem.protocols.http.codec import Request, Response, decode_content, encode_error, encode_json
 from mainstem.protocols.http.codec.json_content import convert_parameters, media_type_of
@@ -46,6 +48,8 @@ class Call(NamedTuple):
     content: Any = None
     request: Request = NO_REQUEST
     """As it came: for content of other types than JSON, and for headers."""
+    endpoints: Endpoints = UNKNOWN
+    """Where the client is."""
 
 
 Handler: TypeAlias = "Callable[[Call], Any | Coroutine[Any, Any, Any]]"
@@ -66,6 +70,19 @@ class Meter(Protocol):
 
     def answered(self, begun: float, throttle_ms: int) -> None:
         """A request that began then is answered now."""
+
+
+class Guard(Protocol):
+    """Knows who asks, and what they may do."""
+
+    def needs_login(self, path: str) -> bool:
+        """Whether who asks for this path matters."""
+
+    def identify(self, request: Request, endpoints: Endpoints, tell: Callable[[Caller | HttpError], None]) -> None:
+        """Who it is, at once or later."""
+
+    def check_rights(self, caller: Caller, method: str, path: str) -> None:
+        """Whether they may. Raises HttpError."""
 
 
 class Text:
@@ -124,28 +141,59 @@ class Routes:
         spawn: Spawn,
         check: Callable[[Request], None] = lambda request: None,
         meter: Callable[[str], Meter] | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self._root = _Step()
+        self._guard = guard
         self._spawn = spawn
         self._check = check
         self._meters = {} if meter is None else {id(route): meter(route.handler.__name__) for route in routes}
         for route in routes:
             self._add(route)
 
-    def handle(self, request: Request, respond: Callable[[AnyResponse], None]) -> None:
+    def handle(self, request: Request, respond: Callable[[AnyResponse], None], endpoints: Endpoints = UNKNOWN) -> None:
         """Answer the request, in any case; `check` raises for one that is not for us."""
         try:
             self._check(request)
             check_origin(request)
-            route, call = self._take_apart(request)
-            if self._meters:
-                respond = self._metered(route, respond)
-            answer = route.handler(call)
+            route, given = self._find(request)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client is answered
+            respond(_refuse(request, error))
+            return
+        if self._meters:
+            respond = self._metered(route, respond)
+        if self._guard is None or not self._guard.needs_login(route.path):
+            self._answer(request, route, given, endpoints, respond)
+            return
+        guard = self._guard
+
+        def told(caller: Caller | HttpError) -> None:
+            try:
+                if isinstance(caller, HttpError):
+                    raise caller
+                guard.check_rights(caller, route.method, route.path)
+            except HttpError as refusal:
+                respond(_refuse(request, refusal))
+                return
+            self._answer(request, route, given, endpoints, respond)
+
+        guard.identify(request, endpoints, told)
+
+    def _answer(
+        self,
+        request: Request,
+        route: Route,
+        given: dict[str, str],
+        endpoints: Endpoints,
+        respond: Callable[[AnyResponse], None],
+    ) -> None:
+        try:
+            answer = route.handler(_take_apart(request, route, given, endpoints))
             if inspect.iscoroutine(answer):
                 self._spawn(self._answer_later(request, route, answer, respond))
                 return
             response: AnyResponse = _encode(route, answer)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client is answered
+        except Exception as error:  # noqa: BLE001
             response = _refuse(request, error)
         respond(response)
 
@@ -184,7 +232,7 @@ class Routes:
         assert route.method not in step.methods, "answered twice"
         step.methods[route.method] = route
 
-    def _take_apart(self, request: Request) -> tuple[Route, Call]:
+    def _find(self, request: Request) -> tuple[Route, dict[str, str]]:
         given: dict[str, str] = {}
         step = self._root
         for name in _split(request.path):
@@ -195,13 +243,7 @@ class Routes:
                 given[field] = _decode_step(name)
             else:
                 raise UnknownPath(f"nothing is at {request.path}")
-        route = self._method_of(step, request)
-        path = None if route.steps is None else convert_parameters(given, route.steps)
-        query = None if route.query is None else convert_parameters(_decode_query(request), route.query)
-        content = None
-        if route.content is not None and media_type_of(request) not in route.media_types:
-            content = decode_content(request, route.content)
-        return route, Call(path, query, content, request)
+        return self._method_of(step, request), given
 
     def _method_of(self, step: _Step, request: Request) -> Route:
         if not step.methods:
@@ -211,6 +253,15 @@ class Routes:
             allowed = sorted({*step.methods, "HEAD"} if "GET" in step.methods else step.methods)
             raise MethodNotAllowed(request.method, allowed)
         return route
+
+
+def _take_apart(request: Request, route: Route, given: dict[str, str], endpoints: Endpoints) -> Call:
+    path = None if route.steps is None else convert_parameters(given, route.steps)
+    query = None if route.query is None else convert_parameters(_decode_query(request), route.query)
+    content = None
+    if route.content is not None and media_type_of(request) not in route.media_types:
+        content = decode_content(request, route.content)
+    return Call(path, query, content, request, endpoints)
 
 
 def _split(path: str) -> list[str]:

@@ -41,6 +41,8 @@ REFUSALS: dict[type[model.MainstemError], type[http.HttpError]] = {
     broker.UnknownExchange: http.UnknownExchange,
     broker.ExchangeDiffers: http.ExchangeDiffers,
     broker.ExchangeInUse: http.ExchangeInUse,
+    broker.UnknownUser: http.UnknownUser,
+    broker.InvalidEntry: http.InvalidUser,
     broker.RouteError: http.InvalidExchange,
     model.UnknownLog: http.UnknownTopic,  # deleted while it was looked at
     model.OffsetOutOfRange: http.OffsetOutOfRange,
