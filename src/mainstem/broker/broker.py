@@ -25,6 +25,7 @@
     dialects      how each protocol of queues words what administrators see
     letters       messages of a queue, looked at and edited where they are
     redrives      dead letters on their way back
+    devices       topics in levels, sessions that outlive connections, retained messages, wills
     schedules     records that are published later
     recurrences   records that are published again and again
     transactions  batches and offsets that count together
@@ -60,6 +61,7 @@ from mainstem.broker.clock import Clock
 from mainstem.broker.dead_letters.browsing import Letters
 from mainstem.broker.dead_letters.record_letters import RecordLetters
 from mainstem.broker.dead_letters.redrives import Redrives
+from mainstem.broker.devices import Devices
 from mainstem.broker.dialect import Dialects
 from mainstem.broker.groups.directed_groups import DirectedGroups
 from mainstem.broker.groups.group_configs import GroupConfigs
@@ -160,10 +162,7 @@ class Broker:
             self.envelopes,
         )
         self.topic_subscriptions = TopicSubscriptions(engine, self.topics, self.queues, self.dead_letters)
-        self.pulling = Pulling(clock, self.queues)
-        self.receipts = Receipts(self.queues, self.pulling)
-        self.transacted = TransactedSettlements(self.queues)
-        self.letters = Letters(engine, self.queues)
+        self._read_in_many_ways(engine, clock)
         self.redrives = Redrives(engine, clock, self.queues)
         self.schedules = Schedules(engine, clock, self.queues.outbox, delivery)
         self.recurrences = Recurrences(engine, clock, delivery)
@@ -200,6 +199,14 @@ class Broker:
         self.sessions = Sessions(self.administration, self.access, clock)
         self.parameters = Parameters(self.administration)
         self.policies = Policies(self.administration)
+
+    def _read_in_many_ways(self, engine: Engine, clock: Clock) -> None:
+        """What reads queues and topics besides the consumers of queues."""
+        self.devices = Devices(engine, clock, self.topics, self.queues, self.routes)
+        self.pulling = Pulling(clock, self.queues)
+        self.receipts = Receipts(self.queues, self.pulling)
+        self.transacted = TransactedSettlements(self.queues)
+        self.letters = Letters(engine, self.queues)
 
     def _watch_over(self, engine: Engine, clock: Clock) -> None:
         """What people look at: live numbers, single records and what they consist of, alarms."""
@@ -271,6 +278,7 @@ class Broker:
         await broker.routes.load()
         await broker.queues.load()
         await broker.topic_subscriptions.load()
+        await broker.devices.load()
         await broker.acquisitions.load()
         await broker.schedules.load()
         await broker.recurrences.load()
@@ -287,4 +295,5 @@ class Broker:
         self.redrives.stop()
         self.heavy_work.close()
         self.door.close()
+        self.devices.close()
         await self.queues.close()

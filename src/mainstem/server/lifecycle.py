@@ -182,6 +182,7 @@ class Server:
         except MainstemError as error:
             raise StartRefused(f"cannot load the catalog: {error}") from error
         broker.stages.govern(self._settings.stages)
+        broker.devices.govern(self._settings.devices)
         self._broker = broker
         services = Services(self._operations, broker)
         for name, registration in REGISTERED.items():

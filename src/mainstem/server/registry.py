@@ -15,6 +15,8 @@ from mainstem.protocols.kafka import adapter as kafka
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.protocols.management import adapter as management
 from mainstem.protocols.management.session import ManagementSettings
+from mainstem.protocols.mqtt import adapter as mqtt
+from mainstem.protocols.mqtt.session.settings import MqttSettings, MqttWebSocketSettings
 from mainstem.protocols.pulsar import adapter as pulsar
 from mainstem.protocols.pulsar.session.settings import PulsarSettings
 from mainstem.protocols.rocketmq import adapter as rocketmq
@@ -77,6 +79,15 @@ def _connect_pulsar(services: Services, settings: msgspec.Struct) -> OpenSession
     return pulsar.PulsarBroker(cast(PulsarSettings, settings), services.broker, services.operations).open_session
 
 
+def _connect_mqtt(services: Services, settings: msgspec.Struct) -> OpenSession:
+    return mqtt.MqttAdapter(cast(MqttSettings, settings), services.broker, services.operations).open_session
+
+
+def _connect_mqtt_websocket(services: Services, settings: msgspec.Struct) -> OpenSession:
+    adapter = mqtt.MqttWebSocketAdapter(cast(MqttWebSocketSettings, settings), services.broker, services.operations)
+    return adapter.open_session
+
+
 def _connect_rocketmq_broker(services: Services, settings: msgspec.Struct) -> OpenSession:
     return rocketmq.RemotingBroker(cast(RemotingSettings, settings), services.broker, services.operations).open_session
 
@@ -103,6 +114,14 @@ REGISTERED: dict[str, Registration] = {
         Registration(
             pulsar.NAME, (pulsar.PORT,), PulsarSettings, _connect_pulsar, pulsar.check_pulsar, pulsar.introduce
         ),
+        Registration(mqtt.NAME, (mqtt.DEFAULT_PORT,), MqttSettings, _connect_mqtt, mqtt.check_listening),
+        Registration(
+            mqtt.WEBSOCKET_NAME,
+            (mqtt.WEBSOCKET_PORT,),
+            MqttWebSocketSettings,
+            _connect_mqtt_websocket,
+            mqtt.check_websocket,
+        ),
         Registration(rocketmq.NAME, (rocketmq.GRPC_PORT,), GrpcSettings, _connect_rocketmq, rocketmq.check_grpc),
         Registration(
             rocketmq.BROKER_NAME,
@@ -118,5 +137,5 @@ REGISTERED: dict[str, Registration] = {
     )
 }
 
-PLANNED = frozenset({"mqtt", "stomp"})
+PLANNED = frozenset({"stomp"})
 """Names that are spoken for: refused with a better word than "unknown"."""

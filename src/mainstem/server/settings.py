@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from mainstem.broker.devices.limits import DeviceLimits
 from mainstem.broker.intake import UNWRITTEN_BYTES_MAX
 from mainstem.broker.queues.settings import QueueSettings
 from mainstem.broker.staging.stages import StageRules
@@ -58,6 +59,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits
     storage: EngineSettings
     stages: StageRules
+    devices: DeviceLimits
     queues: QueueSettings
     pipelines: PipelineSettings
     protocols: dict[str, msgspec.Struct]
@@ -95,6 +97,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "limits": Limits,
     "storage": EngineSettings,
     "stages": StageRules,
+    "devices": DeviceLimits,
     "queues": QueueSettings,
     "pipelines": PipelineSettings,
     **{name: registration.settings for name, registration in REGISTERED.items()},

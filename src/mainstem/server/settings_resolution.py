@@ -170,6 +170,7 @@ def _build(values: Mapping[str, Setting]) -> Settings:
         limits=limits,
         storage=storage,
         stages=section("stages"),
+        devices=section("devices"),
         queues=section("queues"),
         pipelines=section("pipelines"),
         protocols={name: section(name) for name in REGISTERED},

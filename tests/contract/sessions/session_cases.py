@@ -11,7 +11,7 @@ from mainstem.protocols.management.session import ManagementSession, ManagementS
 from mainstem.transport.session import Session, Wake
 from mainstem.wire.websocket.frames import BINARY, NORMAL, PING, encode_close, masked
 from mainstem.wire.websocket.session import WebSocketLimits, WebSocketSession
-from tests.contract.sessions import amqp_case, http2_case, kafka_case, pulsar_case, remoting_case
+from tests.contract.sessions import amqp_case, http2_case, kafka_case, mqtt_case, pulsar_case, remoting_case
 from tests.support.clients.fixed_operations import FixedOperations
 
 
@@ -182,6 +182,18 @@ def cases() -> Iterator[Case]:
             pulsar_case.OVERSIZE,
             input_bytes_max=4 + (10 << 10) + pulsar_case.MESSAGE_BYTES_MAX,
             refuses_in_silence=True,
+        )
+    for name, is_late in (("mqtt", False), ("mqtt, answered later", True)):
+        devices = mqtt_case.StubBroker(is_late=is_late)
+        yield Case(
+            name,
+            devices.open,
+            devices.settle,
+            mqtt_case.CONVERSATION,
+            mqtt_case.OVERSIZE,
+            input_bytes_max=mqtt_case.SETTINGS.packet_bytes_max,
+            refuses_in_silence=True,
+            opening=mqtt_case.OPENING,
         )
     yield Case(
         "http2",

@@ -70,6 +70,11 @@ class Topics:
         """One of them. Raises UnknownTopic."""
         return self._catalog.topic(name, namespace)
 
+    @property
+    def version(self) -> int:
+        """Grows with every change of the catalog."""
+        return self._catalog.changes
+
     def origin(self, log: int) -> tuple[Topic, int] | None:
         """The topic and the partition that a log is of; None if it is gone."""
         found = self._catalog.origins.get(log)

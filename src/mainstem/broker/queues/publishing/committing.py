@@ -82,6 +82,8 @@ class Committing:
         self._timer: Timer | None = None
         self.is_whole = False
         """Whether what is put belongs into one commit, whatever its size."""
+        self._is_joining = False
+        """Whether what is put belongs into the commit of what was added last."""
         self._relieved: list[tuple[Callable[[], None], Iterable[Queue]]] = []
         """Who waits, and for which queues."""
         self.is_full = False
@@ -143,7 +145,7 @@ class Committing:
 
     def _cut_draft(self) -> None:
         """What follows belongs into another commit."""
-        if not self._draft.is_empty and not self.is_whole:
+        if not (self._draft.is_empty or self.is_whole or self._is_joining):
             self._end_draft()
             self._schedule()
 

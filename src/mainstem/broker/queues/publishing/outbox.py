@@ -158,6 +158,27 @@ class Outbox(Committing):
         self.grow(len(content) * len(queues))
         return HOLD if not outcome and self.intake.is_pressed else outcome
 
+    def put_along(
+        self, queues: Sequence[Queue], headers: bytes, value: bytes | memoryview, key: bytes | None, ttl_ms: int = -1
+    ) -> int:
+        """The same as `put`, in the commit of what was added last: the draft is not cut in between."""
+        self._is_joining = True
+        try:
+            return self.put(queues, headers, value, key, ttl_ms)
+        finally:
+            self._is_joining = False
+
+    def cut(self) -> None:
+        """What is published from now on belongs into another commit."""
+        self._cut_draft()
+
+    def make_way(self, queues: Sequence[Queue]) -> None:
+        """Cut the draft now, where the order in these queues would ask for it in the midst of what belongs together."""
+        referred = self._draft.referred
+        if referred and not (self._fan is not None and self._fan.queues == queues):
+            if any(lane in referred for queue in queues for lane in queue.lanes):
+                self._cut_draft()
+
     # To several queues
 
     def put_fan(

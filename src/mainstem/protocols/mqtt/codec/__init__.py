@@ -1,0 +1,1 @@
+"""Control packets, bytes to values and back. Pure."""
