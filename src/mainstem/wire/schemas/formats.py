@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mainstem.wire.schemas.avro.schema import AvroSchema
+from mainstem.wire.schemas.json_schema.schema import JsonSchema
 from mainstem.wire.schemas.opaque import OpaqueSchema
+from mainstem.wire.schemas.protobuf.schema import ProtobufSchema
 from mainstem.wire.schemas.schema import AVRO, JSON, PROTOBUF, SCHEMA_BYTES_MAX, InvalidSchema, Parsed, Texts
 
 PULSAR_JSON = "PULSAR_JSON"
@@ -22,6 +24,8 @@ CONFLUENT_FORMATS = (JSON, PROTOBUF, AVRO)
 
 _FORMATS: dict[str, Callable[[str, Texts], Parsed]] = {
     AVRO: AvroSchema,
+    JSON: JsonSchema,
+    PROTOBUF: ProtobufSchema,
     PULSAR_JSON: AvroSchema,
     **dict.fromkeys(PULSAR_KINDS, OpaqueSchema),
 }
