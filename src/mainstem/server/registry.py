@@ -19,6 +19,8 @@ from mainstem.protocols.mqtt import adapter as mqtt
 from mainstem.protocols.mqtt.session.settings import MqttSettings, MqttWebSocketSettings
 from mainstem.protocols.pulsar import adapter as pulsar
 from mainstem.protocols.pulsar.session.settings import PulsarSettings
+from mainstem.protocols.registry import adapter as schema_registry
+from mainstem.protocols.registry.session import RegistrySettings
 from mainstem.protocols.rocketmq import adapter as rocketmq
 from mainstem.protocols.rocketmq.session.settings import GrpcSettings, NamesSettings, RemotingSettings
 
@@ -63,7 +65,15 @@ def _introduce_amqp(broker: Broker, settings: AmqpSettings) -> None:
 
 
 def _connect_http(services: Services, settings: msgspec.Struct) -> OpenSession:
-    return http.HttpAdapter(cast(HttpSettings, settings), services.broker, services.operations).open_session
+    mounted = schema_registry.RegistryAdapter(RegistrySettings(), services.broker, services.operations, is_mounted=True)
+    mounts = {schema_registry.MOUNT: mounted.answer}
+    adapter = http.HttpAdapter(cast(HttpSettings, settings), services.broker, services.operations, mounts=mounts)
+    return adapter.open_session
+
+
+def _connect_schema_registry(services: Services, settings: msgspec.Struct) -> OpenSession:
+    adapter = schema_registry.RegistryAdapter(cast(RegistrySettings, settings), services.broker, services.operations)
+    return adapter.open_session
 
 
 def _connect_kafka(services: Services, settings: msgspec.Struct) -> OpenSession:
@@ -133,6 +143,10 @@ REGISTERED: dict[str, Registration] = {
         ),
         Registration(
             rocketmq.NAMES_NAME, (rocketmq.NAMES_PORT,), NamesSettings, _connect_rocketmq_names, rocketmq.check_names
+        ),
+        # off until it is asked for: the listener of HTTP has the same paths
+        Registration(
+            schema_registry.NAME, (), RegistrySettings, _connect_schema_registry, schema_registry.check_listening
         ),
     )
 }

@@ -8,6 +8,7 @@ from mainstem.protocols.http.handlers.operation.operations import OperationsHand
 from mainstem.protocols.http.handlers.routes import Routes
 from mainstem.protocols.http.session import Handle, HttpSession, HttpSettings, Respond
 from mainstem.protocols.management.session import ManagementSession, ManagementSettings
+from mainstem.protocols.registry.session import RegistrySession, RegistrySettings
 from mainstem.transport.session import Session, Wake
 from mainstem.wire.websocket.frames import BINARY, NORMAL, PING, encode_close, masked
 from mainstem.wire.websocket.session import WebSocketLimits, WebSocketSession
@@ -80,6 +81,14 @@ class LateAnswers:
             respond(response)
 
 
+def _registry() -> Case:
+    def open_session(wake: Wake) -> RegistrySession:
+        settings = RegistrySettings(head_bytes_max=512, body_bytes_max=100)
+        return RegistrySession(wake, settings, http_routes().handle, date=lambda: "Thu, 01 Jan 1970 00:00:00 GMT")
+
+    return Case("registry", open_session, lambda: None, HTTP_CONVERSATION, HTTP_OVERSIZE, input_bytes_max=1)
+
+
 def _management() -> Case:
     def open_session(wake: Wake) -> ManagementSession:
         settings = ManagementSettings(head_bytes_max=512, body_bytes_max=100)
@@ -134,6 +143,7 @@ def cases() -> Iterator[Case]:
     carried_late = LateAnswers(http_routes().handle)
     yield _websocket("websocket, answered later", carried_late.handle, carried_late.settle)
     yield _management()
+    yield _registry()
     yield _http("http", http_routes().handle, lambda: None)
     late = LateAnswers(http_routes().handle)
     yield _http("http, answered later", late.handle, late.settle)

@@ -70,6 +70,7 @@ __all__ = [
     "Subject",
     "SubjectSettings",
     "guid_of",
+    "identify",
     "parse_subject",
     "parse_version",
     "subject_of_topic",
@@ -135,6 +136,13 @@ class Schemas:
         texts: dict[str, str] = {}
         self._gather(context, schema, texts, set())
         return texts
+
+    async def text_in(self, context: str, schema: Schema, form: str) -> str:
+        """A text in another form: `resolved` for Avro, `serialized` for Protobuf. Raises InvalidSchema."""
+        if not form:
+            return schema.text
+        source = self._source(context, schema)
+        return await self._heavy_work.run(lambda: self._parsed.get(source).text_in(form))
 
     async def find(
         self, subject: Subject, schema: Schema, *, normalize: bool = False, deleted: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 from mainstem.broker.broker import Broker
@@ -36,7 +36,7 @@ from mainstem.protocols.http.handlers.queues.schedules import ScheduleHandlers
 from mainstem.protocols.http.handlers.records.following import FollowHandlers
 from mainstem.protocols.http.handlers.records.publishing import PublishHandlers
 from mainstem.protocols.http.handlers.records.reading import RecordHandlers
-from mainstem.protocols.http.handlers.routes import Routes, Spawn
+from mainstem.protocols.http.handlers.routes import Mounted, Routes, Spawn
 from mainstem.protocols.http.handlers.routing.exchanges import ExchangeHandlers
 from mainstem.protocols.http.handlers.routing.requests import RequestHandlers
 from mainstem.protocols.http.handlers.topics.namespaces import NamespaceHandlers
@@ -65,7 +65,12 @@ class HttpAdapter:
     """Opens a session per connection."""
 
     def __init__(
-        self, settings: HttpSettings, broker: Broker, operations: Operations, spawn: Spawn | None = None
+        self,
+        settings: HttpSettings,
+        broker: Broker,
+        operations: Operations,
+        spawn: Spawn | None = None,
+        mounts: Mapping[str, Mounted] | None = None,
     ) -> None:
         self._settings = settings
         self._operations = operations
@@ -108,7 +113,8 @@ class HttpAdapter:
         check = HostCheck(self._listening, lambda: self._operations.advertised().get(NAME, []))
         meter = functools.partial(operations.request_meter, NAME)
         pages = [] if console is None else console.routes()
-        self._handle = Routes([*self.routes, *pages], spawn or self._spawn_task, check, meter, Logins(broker)).handle
+        routes = [*self.routes, *pages]
+        self._handle = Routes(routes, spawn or self._spawn_task, check, meter, Logins(broker), mounts).handle
         self._date = HttpDate(time.time)
 
     def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> HttpSession:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mainstem.wire.schemas.schema import Difference, Texts
+from mainstem.wire.schemas.schema import Difference, Texts, unknown_form
 
 
 class OpaqueSchema:
@@ -10,6 +10,10 @@ class OpaqueSchema:
 
     def __init__(self, text: str, texts: Texts) -> None:
         self.canonical = self.normal = text
+
+    def text_in(self, form: str) -> str:
+        """There is no other form."""
+        raise unknown_form(form)
 
     def differences(self, written: OpaqueSchema) -> list[Difference]:
         """None, or that they are not the same."""

@@ -50,6 +50,11 @@ Texts: TypeAlias = Mapping[str, str]
 """Texts of the schemas that a schema uses, by the names it has for them; those that use none come first."""
 
 
+def unknown_form(form: str) -> InvalidSchema:
+    """That a format has no such form."""
+    return InvalidSchema(f"the schema cannot be given as {form!r}")
+
+
 class Parsed(Protocol):
     """A schema that was read."""
 
@@ -60,6 +65,9 @@ class Parsed(Protocol):
     @property
     def normal(self) -> str:
         """As `canonical`, and without differences of order that mean nothing."""
+
+    def text_in(self, form: str) -> str:
+        """In a form of its own that the format has. Raises InvalidSchema."""
 
     def differences(self, written: Any) -> list[Difference]:
         """Why this schema cannot read what that one, of the same format, wrote."""

@@ -6,6 +6,7 @@ taken apart and answered by this table, and the OpenAPI document is made from it
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -57,6 +58,10 @@ Handler: TypeAlias = "Callable[[Call], Any | Coroutine[Any, Any, Any]]"
 
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
 """Runs a coroutine to its end, on the broker's thread."""
+
+
+Mounted: TypeAlias = Callable[[Request, Callable[[AnyResponse], None]], None]
+"""Answers requests below a step of the path that is not ours, in any case."""
 
 
 class Meter(Protocol):
@@ -142,7 +147,10 @@ class Routes:
         check: Callable[[Request], None] = lambda request: None,
         meter: Callable[[str], Meter] | None = None,
         guard: Guard | None = None,
+        mounts: Mapping[str, Mounted] | None = None,
     ) -> None:
+        """`mounts`: what answers below a first step of the path that is not ours."""
+        self._mounts = mounts or {}
         self._root = _Step()
         self._guard = guard
         self._spawn = spawn
@@ -156,14 +164,32 @@ class Routes:
         try:
             self._check(request)
             check_origin(request)
+            mounted = self._mounted(request)
+            if mounted is not None:
+                answer = functools.partial(mounted, respond)
+                self._let_in(request, request.method, request.path, endpoints, answer, respond)
+                return
             route, given = self._find(request)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is answered
             respond(_refuse(request, error))
             return
         if self._meters:
             respond = self._metered(route, respond)
-        if self._guard is None or not self._guard.needs_login(route.path):
-            self._answer(request, route, given, endpoints, respond)
+        answer = functools.partial(self._answer, request, route, given, endpoints, respond)
+        self._let_in(request, route.method, route.path, endpoints, answer, respond)
+
+    def _let_in(
+        self,
+        request: Request,
+        method: str,
+        path: str,
+        endpoints: Endpoints,
+        answer: Callable[[], None],
+        respond: Callable[[AnyResponse], None],
+    ) -> None:
+        """Answer for who may ask this, now or later."""
+        if self._guard is None or not self._guard.needs_login(path):
+            answer()
             return
         guard = self._guard
 
@@ -171,11 +197,11 @@ class Routes:
             try:
                 if isinstance(caller, HttpError):
                     raise caller
-                guard.check_rights(caller, route.method, route.path)
+                guard.check_rights(caller, method, path)
             except HttpError as refusal:
                 respond(_refuse(request, refusal))
                 return
-            self._answer(request, route, given, endpoints, respond)
+            answer()
 
         guard.identify(request, endpoints, told)
 
@@ -196,6 +222,14 @@ class Routes:
         except Exception as error:  # noqa: BLE001
             response = _refuse(request, error)
         respond(response)
+
+    def _mounted(self, request: Request) -> Callable[[Callable[[AnyResponse], None]], None] | None:
+        """What another API answers with the rest of the path, if the path is below one."""
+        first, _, rest = request.path.removeprefix("/").partition("/")
+        mounted = self._mounts.get(first)
+        if mounted is None:
+            return None
+        return functools.partial(mounted, msgspec.structs.replace(request, path=f"/{rest}"))
 
     def _metered(self, route: Route, respond: Callable[[AnyResponse], None]) -> Callable[[AnyResponse], None]:
         """Count the request, and time it to its answer."""

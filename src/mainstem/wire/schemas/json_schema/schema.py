@@ -14,7 +14,7 @@ from referencing.jsonschema import DRAFT7, specification_with
 
 from mainstem.wire.schemas.json_schema.comparison import compare_json
 from mainstem.wire.schemas.json_schema.nodes import Document, Place
-from mainstem.wire.schemas.schema import Difference, InvalidSchema, Texts
+from mainstem.wire.schemas.schema import Difference, InvalidSchema, Texts, unknown_form
 
 OWN_URI = "mainstem:schema"
 
@@ -41,6 +41,10 @@ class JsonSchema:
             raise InvalidSchema(f"the reference {error.ref!r} leads nowhere") from None
         except ValueError as error:
             raise InvalidSchema(f"an address in it cannot be read: {error}") from None
+
+    def text_in(self, form: str) -> str:
+        """There is no other form."""
+        raise unknown_form(form)
 
     def differences(self, written: JsonSchema) -> list[Difference]:
         """By Confluent's rules of content models."""

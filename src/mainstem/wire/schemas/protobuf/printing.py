@@ -124,12 +124,13 @@ class _Printer:
 
     def _type(self, field: Any) -> str:
         if not field.type_name:
-            return _TYPES[field.type]
+            return str(_TYPES[field.type])
         name = str(field.type_name)
         if self._with_dots:
             return name
-        package = f".{self._file.package}."
-        return (name.removeprefix(package) if self._file.package else name).removeprefix(".")
+        if self._file.package:
+            name = name.removeprefix(f".{self._file.package}.")
+        return name.removeprefix(".")
 
     def _default(self, field: Any) -> str:
         if field.type == pb.FieldDescriptorProto.TYPE_STRING:

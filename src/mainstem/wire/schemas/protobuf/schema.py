@@ -15,7 +15,7 @@ from mainstem.wire.schemas.protobuf.comparison import FileTypes, compare_proto
 from mainstem.wire.schemas.protobuf.parsing import parse_proto
 from mainstem.wire.schemas.protobuf.printing import print_proto
 from mainstem.wire.schemas.protobuf.well_known import well_known_file
-from mainstem.wire.schemas.schema import Difference, InvalidSchema, Texts
+from mainstem.wire.schemas.schema import Difference, InvalidSchema, Texts, unknown_form
 
 OWN_NAME = "default.proto"
 _BASE64 = re.compile(r"\s*[A-Za-z0-9+/\s]{4,}={0,2}\s*")
@@ -42,9 +42,10 @@ class ProtobufSchema:
         """Of the file, for messages of its types."""
         return self.pool.FindFileByName(self.file.name)
 
-    @property
-    def serialized(self) -> str:
-        """The file's descriptor in base64: what `format=serialized` asks for."""
+    def text_in(self, form: str) -> str:
+        """`serialized`: the file's descriptor in base64."""
+        if form != "serialized":
+            raise unknown_form(form)
         return base64.b64encode(self.file.SerializeToString(deterministic=True)).decode()
 
     def differences(self, written: ProtobufSchema) -> list[Difference]:

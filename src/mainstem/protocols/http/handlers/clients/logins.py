@@ -20,7 +20,7 @@ NAME = "http"
 COOKIE = "mainstem_session"
 TOKEN_HEADER = b"x-mainstem-token"
 MONITORING = "monitoring"
-GUARDED = ("/v1/", "/metrics")
+GUARDED = ("/v1/", "/metrics", "/registry")
 """Paths below these are for who is let in. The others tell nothing but that a broker is here."""
 SESSION_PATH = "/v1/session"
 CONTENT_STEPS = frozenset({"records", "follow", "messages", "schedules", "recurrences", "batches"})

@@ -1,0 +1,1 @@
+"""Confluent's Schema Registry API over the store of schemas."""

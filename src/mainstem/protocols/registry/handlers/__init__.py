@@ -1,0 +1,1 @@
+"""What the paths of the registry do."""

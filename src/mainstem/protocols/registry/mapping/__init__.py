@@ -1,0 +1,1 @@
+"""The documents of the registry, and what they say."""
