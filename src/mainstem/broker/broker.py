@@ -117,6 +117,9 @@ CLUSTER_NAME_KEY = ("", "", CLUSTER_NAME)
 class Broker:
     """One broker over one engine. Open it with `Broker.open`."""
 
+    term = 0
+    """How often the log has changed hands; 0 where a broker stands alone."""
+
     def __init__(
         self,
         engine: Engine,
@@ -220,6 +223,11 @@ class Broker:
         self.alarms = Alarms(engine, clock, self.topics, self.publications)
 
     @property
+    def node(self) -> int:
+        """The number of this broker among those that share the log."""
+        return self.topics.node
+
+    @property
     def cluster_name(self) -> str:
         """What administrators call it; its id, until they name it."""
         named = self.parameters.entries.get(CLUSTER_NAME_KEY)
@@ -262,6 +270,7 @@ class Broker:
         for key, value in (await engine.load(producer_ids.SCOPE)).entries.items():
             ids.replay(key, value)
         broker = cls(engine, clock, catalog, ids, settings, unwritten_bytes_max, queue_limits, stage_limits)
+        broker.term = engine.term
         await broker.group_configs.load()
         await broker.directed_groups.load()
         await broker.streams_groups.load()

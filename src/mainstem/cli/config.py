@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Annotated, Any
 
@@ -42,6 +43,8 @@ def show(
 
 def _show(key: str, value: Any) -> Any:
     """A value as it would be written in a file."""
+    if key == "cluster.database":
+        return re.sub(r"(?<=:)[^:/@]+(?=@)|(?<=password=)[^&]+", "***", value)
     if key.startswith("listen."):
         return [str(address) for address in value] or "off"
     return str(value) if key.startswith("advertise.") and value is not None else value

@@ -19,11 +19,31 @@ def serve(
     pipelines: Annotated[
         bool, typer.Option("--pipelines", help="Run deployed pipelines too; the same as --set pipelines.worker=true.")
     ] = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            metavar="postgresql://...",
+            help="Share the log with other brokers through this database; the same as --set cluster.database=...",
+        ),
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store",
+            metavar="s3://BUCKET/PREFIX",
+            help="Object store of the shared log; the same as --set cluster.store=...",
+        ),
+    ] = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT.
 
     Prints one line that begins with "ready" when every listener accepts.
+    In a cluster it prints one that begins with "standby" while another broker owns the log.
     """
+    for name, value in (("cluster.database", cluster), ("cluster.store", store)):
+        if value is not None:
+            assignments = [*(assignments or []), f"{name}={value}"]
     if pipelines:
         assignments = [*(assignments or []), "pipelines.worker=true"]
     settings = resolve_options(data_dir, listen, advertise, config, assignments).settings

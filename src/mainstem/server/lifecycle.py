@@ -17,13 +17,14 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mainstem import compiled
 from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
 from mainstem.kept_memory import keep_memory
 from mainstem.model.endpoints import Endpoints
-from mainstem.model.errors import MainstemError
+from mainstem.model.errors import MainstemError, OwnershipLost
 from mainstem.server.local_storage import LocalStorage, OpenStorage, Storage
 from mainstem.server.operations import Condition, ServerOperations
 from mainstem.server.pipeline_worker import PipelineWorker
@@ -34,6 +35,10 @@ from mainstem.transport.listener import Listener, ListenerLimits, PortTaken
 from mainstem.transport.receive_buffer import ChunkPool
 from mainstem.transport.session import OpenSession, Session, Wake
 from mainstem.transport.turns import Turns
+
+if TYPE_CHECKING:
+    from mainstem.server.cluster.shared_storage import SharedStorage
+    from mainstem.server.cluster.turns import ClusterTurns
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +55,8 @@ takes a quarter of a millisecond.
 
 
 HTTP = "http"
+LOST_SECONDS_MAX = 2.0
+"""How long a broker that lost its shard takes to stop what it does by itself."""
 COLLECTOR_THRESHOLDS = (100_000, 50, 50)
 KEPT_BYTES = 512 << 20
 KEPT_PIECE_BYTES = 32 << 20
@@ -79,6 +86,9 @@ class Server:
         self._stop = asyncio.Event()
         self._stops = 0
         self._failure: BaseException | None = None
+        self._lost: OwnershipLost | None = None
+        """Why this broker no longer owns its shard; only of a cluster."""
+        self._turns: ClusterTurns | None = None
 
     async def serve(self) -> int:
         """From start to end; answers the exit status. Raises StartRefused."""
@@ -86,29 +96,92 @@ class Server:
         try:
             self._bind()
             self._catch_signals()
-            storage = self._open()
-            maintenance = asyncio.create_task(self._maintain(storage))
-            try:
-                await self._connect(storage)
-                await self._listen()
-                self._start_pipelines()
-                await self._stop.wait()
-                if self._failure is None:
-                    await self._stop_pipelines()
-                    await self._drain()
-            finally:
-                maintenance.cancel()
-                await asyncio.wait([maintenance])
-                await self._close(storage)
+            if self._settings.cluster.is_on:
+                await self._take_turns()
+            else:
+                await self._serve_from(self._open())
         finally:
             for listener in self._listeners:
                 listener.close()
         return EXIT_OK if self._failure is None else EXIT_FAILED
 
+    async def _serve_from(self, storage: Storage, serving: Callable[[], None] = lambda: None) -> None:
+        """Serve clients until told to stop, or until the storage is nothing to serve from."""
+        self._operations.engine = storage.engine
+        storage.engine.on_failure(self.fail)
+        log.info("storage is open: %s; hot modules are %s", self._operations.data_directory(), compiled.description)
+        maintenance = asyncio.create_task(self._maintain(storage))
+        try:
+            await self._connect(storage)
+            await self._listen()
+            serving()
+            self._start_pipelines()
+            await self._stop.wait()
+            if self._failure is None and self._lost is None:
+                await self._stop_pipelines()
+                await self._drain()
+        finally:
+            maintenance.cancel()
+            await asyncio.wait([maintenance])
+            await self._close(storage)
+
+    async def _take_turns(self) -> None:
+        """In a cluster: stand by, own the shard, stand by again."""
+        turns = self._make_turns()
+        try:
+            await turns.begin()
+            while not self._is_ending():
+                self._lost = None
+                storage = await turns.stand_by(self._stop)
+                if storage is None:
+                    return
+                if self._is_ending():
+                    await storage.close()
+                    return
+                self._create_listeners()
+                turns.lend(self._listeners)
+                storage.on_hand_over(self._stop.set)
+                await self._serve_while_owner(storage, turns)
+        except (MainstemError, OSError) as error:
+            raise StartRefused(str(error)) from error
+        finally:
+            await turns.end()
+
+    async def _serve_while_owner(self, storage: SharedStorage, turns: ClusterTurns) -> None:
+        try:
+            await self._serve_from(storage, lambda: turns.serves(storage))
+        except StartRefused:
+            if self._lost is None:
+                raise
+        finally:
+            for listener in self._listeners:
+                listener.close()
+        if not self._is_ending():
+            self._stop.clear()
+            if self._lost is None:
+                turns.leave_to_others()
+
+    def _is_ending(self) -> bool:
+        return self._stops > 0 or self._failure is not None
+
+    def _make_turns(self) -> ClusterTurns:
+        # Here, so that a broker that stands alone loads none of it.
+        try:
+            from mainstem.server.cluster.turns import ClusterTurns
+        except ModuleNotFoundError as error:
+            raise StartRefused(f"a cluster needs the package {error.name}: pip install 'mainstem[cluster]'") from None
+        try:
+            self._turns = ClusterTurns(self._settings, self._operations, self._listeners, self._announce)
+        except (MainstemError, OSError) as error:
+            raise StartRefused(str(error)) from error
+        return self._turns
+
     def stop(self) -> None:
         """Drain and end; said again, end without waiting for clients."""
         self._stops += 1
         self._stop.set()
+        if self._turns is not None:
+            self._turns.give_ports_back()
         if self._stops > 1:
             if self._pipelines is not None:
                 self._pipelines.kill()
@@ -117,7 +190,9 @@ class Server:
 
     def fail(self, error: BaseException) -> None:
         """Storage can no longer keep its promise: acknowledge nothing, end now."""
-        if self._failure is None:
+        if isinstance(error, OwnershipLost):
+            self._lose(error)
+        elif self._failure is None:
             self._failure = error
             self._operations.state = Condition.FAILED
             log.critical("storage failed, the broker ends: %s", error)
@@ -127,9 +202,21 @@ class Server:
             for listener in self._listeners:
                 listener.close()
 
+    def _lose(self, error: OwnershipLost) -> None:
+        """Another broker may own the shard by now: every connection is cut, because nobody knows what became of its requests."""
+        if self._lost is None and self._failure is None:
+            self._lost = error
+            log.error("the shard is lost: %s", error)
+            self._stop.set()
+            if self._pipelines is not None:
+                self._pipelines.kill()
+            for listener in self._listeners:
+                listener.close()
+
     # -----------------------------------------------------------------------------------------------------------------
 
     def _create_listeners(self) -> None:
+        self._listeners.clear()
         limits = ListenerLimits(
             connections_max=self._settings.limits.connections_max,
             idle_timeout_ms=self._settings.limits.idle_timeout_ms,
@@ -141,7 +228,7 @@ class Server:
             self._check(name, [address.host for address in addresses])
             open_session = functools.partial(self._open_session, name)
             self._listeners += [Listener(name, address, open_session, limits, chunks, turns) for address in addresses]
-        self._operations.listeners = self._listeners
+        self._operations.listeners = list(self._listeners)
         self._operations.delays = turns.delays
         self._check_pipelines()
 
@@ -181,6 +268,7 @@ class Server:
             broker = await Broker.open(storage.engine, LoopClock(), self._settings.queues, unwritten_bytes_max)
         except MainstemError as error:
             raise StartRefused(f"cannot load the catalog: {error}") from error
+        broker.topics.node = self._operations.node()
         broker.stages.govern(self._settings.stages)
         broker.devices.govern(self._settings.devices)
         self._broker = broker
@@ -213,9 +301,6 @@ class Server:
             raise StartRefused(str(error)) from error
         except OSError as error:
             raise StartRefused(f"cannot use the data directory {directory}: {error}") from None
-        self._operations.engine = storage.engine
-        storage.engine.on_failure(self.fail)
-        log.info("storage is open: %s; hot modules are %s", directory, compiled.description)
         return storage
 
     async def _listen(self) -> None:
@@ -258,10 +343,20 @@ class Server:
             return  # After a failed sync nothing more is written: what the disk did with the last write is unknown.
         try:
             if self._broker is not None:
-                await self._broker.close()
+                await self._close_broker(self._broker)
             await storage.close()
         except MainstemError as error:
             self.fail(error)
+
+    async def _close_broker(self, broker: Broker) -> None:
+        self._broker = None
+        if self._lost is None:
+            await broker.close()
+            return
+        # What it wants to store is refused now; it stops what it does by itself.
+        with contextlib.suppress(MainstemError, TimeoutError):
+            async with asyncio.timeout(LOST_SECONDS_MAX):
+                await broker.close()
 
     def _catch_signals(self) -> None:
         loop = asyncio.get_running_loop()

@@ -18,6 +18,7 @@ from mainstem.transport.address import Address
 from mainstem.transport.turns import DELAY_BUCKETS_S, Delays
 
 if TYPE_CHECKING:
+    from mainstem.server.cluster.member import Member
     from mainstem.transport.connection import Connection
     from mainstem.transport.listener import Listener
 
@@ -26,6 +27,7 @@ class Condition(enum.Enum):
     """The life of a server."""
 
     STARTING = "starting"
+    STANDBY = "standby"
     READY = "ready"
     DRAINING = "draining"
     FAILED = "failed"
@@ -39,6 +41,8 @@ class ServerOperations:
         self.listeners: list[Listener] = []
         self.engine: object | None = None
         self.delays = Delays()
+        self.member: Member | None = None
+        """Of a cluster."""
         self._advertise = advertise
         self._data_directory = str(data_directory.absolute())
         self._version = version("mainstem")
@@ -64,6 +68,16 @@ class ServerOperations:
             if str(address) not in addresses:
                 addresses.append(str(address))
         return told
+
+    def node(self) -> int:
+        """The number of this broker."""
+        return 1 if self.member is None else self.member.number
+
+    def brokers(self, protocol: str) -> dict[int, str]:
+        """Where brokers serve a protocol or lead to the one who does, by number: this one, and the others of its cluster."""
+        known = {} if self.member is None else self.member.brokers
+        own = {self.node(): self.advertised()[protocol][0]}
+        return {number: addresses[protocol] for number, addresses in known.items() if protocol in addresses} | own
 
     def data_directory(self) -> str:
         """Where the log is."""

@@ -21,6 +21,7 @@ from mainstem.model.bounds import Positive
 from mainstem.server.pipeline_worker import PipelineSettings
 from mainstem.server.registry import REGISTERED
 from mainstem.storage.local.settings import EngineSettings
+from mainstem.storage.shared.settings import ClusterSettings
 from mainstem.transport.address import Address
 
 DEFAULT_HOST = "127.0.0.1"
@@ -58,6 +59,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     node: Node
     limits: Limits
     storage: EngineSettings
+    cluster: ClusterSettings
     stages: StageRules
     devices: DeviceLimits
     queues: QueueSettings
@@ -96,6 +98,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "": Node,
     "limits": Limits,
     "storage": EngineSettings,
+    "cluster": ClusterSettings,
     "stages": StageRules,
     "devices": DeviceLimits,
     "queues": QueueSettings,

@@ -28,6 +28,7 @@ from mainstem.server.settings_sources import (
     read_flags,
 )
 from mainstem.storage.local.settings import EngineSettings
+from mainstem.storage.shared.settings import ClusterSettings
 from mainstem.transport.address import Address, InvalidAddress
 
 OFF = "off"
@@ -164,11 +165,15 @@ def _build(values: Mapping[str, Setting]) -> Settings:
     node: Node = section("")
     limits: Limits = section("limits")
     storage: EngineSettings = section("storage", data_directory=str(Path(node.data_dir).expanduser().absolute()))
+    cluster: ClusterSettings = section("cluster")
+    if cluster.is_on and (storage.wal_directory or storage.run_directories):
+        raise ValueError("in a cluster the log is in the shared store: wal_directory and run_directories have no use")
     _check_room(values)
     return Settings(
         node=node,
         limits=limits,
         storage=storage,
+        cluster=cluster,
         stages=section("stages"),
         devices=section("devices"),
         queues=section("queues"),

@@ -82,6 +82,7 @@ class SimulatedShard:
     def __init__(self) -> None:
         self.epoch = 0
         self.until_ms = -1
+        self.owner = ""
         self.generation = 0
         self.hands_over = False
         self.groups: dict[int, tuple[ShippedGroup, int]] = {}
@@ -108,8 +109,9 @@ class SimulatedCatalog:
         lost = self._store.begin()
         now = self._store.clock.now_ms()
         state = self._store.shard(shard)
-        if state.until_ms > now:
+        if state.until_ms > now and state.owner != owner:
             return None
+        state.owner = owner
         state.epoch += 1
         state.until_ms = now + lease_ms
         state.generation = max(state.generation, *(g.generation for g, _ in state.groups.values()), 0) + 1

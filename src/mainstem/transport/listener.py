@@ -115,6 +115,16 @@ class Listener:
         self._socket = bound
         self.address = Address(self.address.host, bound.getsockname()[1])
 
+    def share(self) -> socket.socket:
+        """The port that was taken, for somebody else too: it stays taken until both let it go."""
+        assert self._socket is not None, "not bound"
+        return self._socket.dup()
+
+    def adopt(self, bound: socket.socket) -> None:
+        """Use a port that was taken before."""
+        self._socket = bound
+        self.address = Address(self.address.host, bound.getsockname()[1])
+
     async def start(self) -> None:
         """Listen and accept. Raises PortTaken, OSError."""
         assert self._socket is not None, "not bound"

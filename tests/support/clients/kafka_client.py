@@ -22,6 +22,9 @@ class Operations:
     def advertised(self) -> dict[str, list[str]]:
         return {"kafka": ["broker.example:9092"]}
 
+    def brokers(self, protocol: str) -> dict[int, str]:
+        return {1: self.advertised()[protocol][0]}
+
     def data_directory(self) -> str:
         return "/"
 

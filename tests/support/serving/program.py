@@ -38,6 +38,7 @@ class Program:
         self.process = subprocess.Popen(
             [sys.executable, "-m", module, "serve", "--data-dir", str(data_dir), *options],
             stdin=subprocess.DEVNULL,
+            bufsize=0,  # so that what `select` says is all there is
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**clean, **ANY_OTHER_PORTS, **(environment or {})},
@@ -56,6 +57,18 @@ class Program:
         for name, address in re.findall(r"([\w-]+)=(\S+)", line):
             addresses.setdefault(name, []).append(address)
         return addresses
+
+    def wait_line(self, word: str) -> str:
+        """The next line of standard output that begins with this word; others before it are passed over."""
+        assert self.process.stdout is not None
+        while True:
+            readable, _, _ = select.select([self.process.stdout], [], [], PATIENCE_S)
+            line = self.process.stdout.readline().decode() if readable else ""
+            if not line:
+                self.process.kill()
+                raise AssertionError(f"no line {word!r}\n{self.process.communicate()[1].decode()}")
+            if line.startswith(word):
+                return line
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)

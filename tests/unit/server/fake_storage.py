@@ -8,6 +8,8 @@ from mainstem.storage.local.settings import EngineSettings
 
 
 class FakeEngine:
+    term = 0
+
     def __init__(self) -> None:
         self.fail: Callable[[BaseException], None]
         self.maintained = 0

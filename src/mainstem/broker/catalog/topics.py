@@ -84,6 +84,9 @@ class Topics:
         """Whether such a topic could be created now. Raises kinds of TopicError."""
         self._catalog.check_create(wish)
 
+    node = 1
+    """The number of the broker among those that share the log: configurations of single brokers have it as their name."""
+
     def broker_configs(self, name: str) -> Mapping[str, str]:
         """What was set of a node, or by the empty name of all, while the broker ran."""
         return self._catalog.broker_configs.get(name, {})

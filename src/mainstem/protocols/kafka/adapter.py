@@ -59,6 +59,9 @@ class Operations(Protocol):
     def advertised(self) -> Mapping[str, list[str]]:
         """The addresses clients are shown, by listener name."""
 
+    def brokers(self, protocol: str) -> Mapping[int, str]:
+        """Where brokers that share the log serve a protocol, or lead to the one who does, by number: this one, and others."""
+
     def data_directory(self) -> str:
         """Where the log is, as an absolute path."""
 
@@ -163,6 +166,11 @@ def govern(broker: Broker, settings: KafkaSettings) -> None:
     )
 
 
+def _endpoint(address: str) -> Endpoint:
+    host, _, port = address.rpartition(":")
+    return Endpoint(host.removeprefix("[").removesuffix("]"), int(port))
+
+
 class KafkaAdapter:
     """Opens a session per connection."""
 
@@ -176,8 +184,8 @@ class KafkaAdapter:
         govern(broker, settings)
         self._throttles = Throttles(broker)
         listener = PLAINTEXT if settings.user is None else SASL_PLAINTEXT
-        shown = BrokerSettings(settings, self._advertised, self._store_facts, listener, self._http_address)
-        cluster = ClusterHandlers(broker, settings, self._advertised)
+        shown = BrokerSettings(settings, self._advertised, self._store_facts, listener, self._http_address, broker.node)
+        cluster = ClusterHandlers(broker, settings, self._advertised, self._brokers)
         served: dict[int, Served] = {
             **cluster.apis(),
             **PositionHandlers(broker).apis(),
@@ -229,8 +237,10 @@ class KafkaAdapter:
         return (self._operations.advertised().get("http") or [""])[0]
 
     def _advertised(self) -> Endpoint:
-        host, _, port = self._operations.advertised()[NAME][0].rpartition(":")
-        return Endpoint(host.removeprefix("[").removesuffix("]"), int(port))
+        return _endpoint(self._operations.advertised()[NAME][0])
+
+    def _brokers(self) -> dict[int, Endpoint]:
+        return {number: _endpoint(address) for number, address in sorted(self._operations.brokers(NAME).items())}
 
     def _store_facts(self) -> Store:
         directory = self._operations.data_directory()

@@ -20,6 +20,8 @@ CODES: dict[type[BaseException], ErrorCode] = {
     model.PeerError: ErrorCode.INVALID_REQUEST,
     # Of all that clients retry, this one says that nothing was written.
     model.Overloaded: ErrorCode.NOT_ENOUGH_REPLICAS,
+    # Who owns the log now, clients ask then; nothing was written.
+    model.OwnershipLost: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     model.UnavailableError: ErrorCode.KAFKA_STORAGE_ERROR,
     model.DiskError: ErrorCode.KAFKA_STORAGE_ERROR,
     broker.InvalidNamePattern: ErrorCode.INVALID_REGULAR_EXPRESSION,

@@ -1,16 +1,12 @@
-"""Kafka's words for what the broker has: one node, one copy of everything, no access rules."""
+"""Kafka's words for what the broker has: one node that leads everything, one copy of everything, no access rules."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from mainstem.broker.catalog.topics import Topic
 
-NODE_ID = 1
-"""The one broker: leader, replica and controller of everything."""
-LEADER_EPOCH = 0
-"""Leadership never changes hands here."""
 REPLICATION_FACTOR = 1
 
 NOT_ASKED = -(2**31)
@@ -29,6 +25,8 @@ class Endpoint(NamedTuple):
 
 
 Advertised: TypeAlias = Callable[[], Endpoint]
+Brokers: TypeAlias = Callable[[], Mapping[int, Endpoint]]
+"""Where clients may connect, by number: this broker, and those that stand by."""
 
 
 class Store(NamedTuple):

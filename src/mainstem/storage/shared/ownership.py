@@ -66,6 +66,11 @@ class LeasedOwnership:
         self._released = True
         self._lanes.renew(lambda: self._catalog.release(self.shard, self.term), lambda _, error: then())
 
+    def forgo(self) -> None:
+        """Renew it no more, and say nothing when it ends."""
+        self._stop()
+        self._released = True
+
     def lose(self, error: OwnershipLost) -> None:
         """Nothing may be shown or answered any more."""
         if self._lost is None and not self._released:

@@ -73,11 +73,23 @@ class ShardStatus(NamedTuple):
     hands_over: bool
 
 
+class ShardView(NamedTuple):
+    """What a broker of the cluster sees of its shard."""
+
+    owner: ShardStatus | None
+    """None where nobody holds the lease."""
+    brokers: dict[int, dict[str, str]]
+    """Addresses by protocol of all that were heard of lately, by the broker's number."""
+
+
 class Catalog(Protocol):
     """Orders, fences and names. One database with one clock."""
 
     def take(self, shard: str, owner: str, lease_ms: int) -> Claim | None:
-        """Begin a new epoch, if the last lease has ended; it waits for changes of the last epoch that are under way."""
+        """Begin a new epoch, if the last lease has ended or was the same owner's, who must have begun anew.
+
+        It waits for changes of the last epoch that are under way.
+        """
 
     def renew(self, shard: str, epoch: int, lease_ms: int) -> bool:
         """Prolong the lease; answers whether an operator wants the shard to be handed over."""

@@ -26,13 +26,19 @@ from mainstem.storage.shared.ports import (
     Claim,
     LateUpload,
     ShardStatus,
+    ShardView,
     SharedFile,
     ShippedGroup,
 )
 
 T = TypeVar("T")
 
-SCHEMA_VERSION = 1
+SEEN_SECONDS = 10
+"""A broker that was silent for longer is not shown to clients."""
+FORGOTTEN_SECONDS = 86_400
+"""A broker that was silent for longer loses its number."""
+
+SCHEMA_VERSION = 2
 SERVER_VERSION_MIN = 140_000
 CONNECT_SECONDS_MAX = 3
 STATEMENT_SECONDS_MAX = 10
@@ -62,6 +68,15 @@ create table if not exists mainstem.garbage (
     shard text not null, key text not null, since timestamptz not null default clock_timestamp(), primary key (shard, key));
 """
 
+UPGRADES = {
+    1: """
+create table mainstem.brokers (
+    shard text not null, number int not null, name text not null, addresses jsonb not null default '{}',
+    seen timestamptz not null default clock_timestamp(), primary key (shard, number), unique (shard, name));
+"""
+}
+"""What makes tables of a version into those of the next. `SCHEMA` makes those of version 1."""
+
 # The statements are joined from constants of this module alone.
 _FENCE = "with f as (select 1 from mainstem.shards where shard = %(shard)s and epoch = %(epoch)s for share)"
 
@@ -69,7 +84,7 @@ _TAKE = """
 update mainstem.shards set epoch = epoch + 1, owner = %(owner)s, addresses = '{}', hands_over = false,
     generation = greatest(generation, (select max(generation) from mainstem.groups where shard = %(shard)s)) + 1,
     expires = clock_timestamp() + %(lease)s * interval '1 ms'
-where shard = %(shard)s and expires < clock_timestamp()
+where shard = %(shard)s and (expires < clock_timestamp() or owner = %(owner)s)
 returning epoch, node, generation, (extract(epoch from clock_timestamp()) * 1000)::bigint"""
 
 _RENEW = """
@@ -165,7 +180,8 @@ class PostgresCatalog:
                 raise StoreUnreachable(f"a database of the older timeline {found[1]} answers; {seen[1]} was seen")
             self._system = found
 
-    def _run(self, statement: str, values: dict[str, Any] | None = None) -> list[TupleRow]:
+    def run(self, statement: str, values: dict[str, Any] | None = None) -> list[TupleRow]:
+        """One statement; answers its rows."""
         try:
             cursor = self._connection().execute(statement, values)
             return cursor.fetchall() if cursor.description is not None else []
@@ -178,6 +194,13 @@ class PostgresCatalog:
             if isinstance(error, (psycopg.InternalError, psycopg.InterfaceError)):
                 raise StoreUnreachable(f"PostgreSQL: {_one_line(error)}") from error
             raise DiskError(f"PostgreSQL refuses: {_one_line(error)}") from error
+
+    def system(self) -> tuple[str, int]:
+        """Identity and timeline of the database."""
+        self._read(self._connection)
+        with self._lock:
+            assert self._system is not None
+            return self._system
 
     def _drop(self) -> None:
         connection = getattr(self._local, "connection", None)
@@ -195,24 +218,29 @@ class PostgresCatalog:
     # Tables
 
     def make_tables(self, shard: str) -> None:
-        """Make what is missing. Raises UnsupportedFormat for tables of a newer version, or an old server."""
+        """Make or upgrade what is not as it must be. Raises UnsupportedFormat for newer tables, or an old server."""
         self._read(self._make_tables, shard)
 
     def _make_tables(self, shard: str) -> None:
         connection = self._connection()
-        version = connection.info.server_version
-        if version < SERVER_VERSION_MIN:
-            raise UnsupportedFormat(f"PostgreSQL {version // 10_000} is too old: 14 or later is needed")
+        server = connection.info.server_version
+        if server < SERVER_VERSION_MIN:
+            raise UnsupportedFormat(f"PostgreSQL {server // 10_000} is too old: 14 or later is needed")
         with connection.transaction():
             connection.execute("select pg_advisory_xact_lock(%s)", (SCHEMA_LOCK,))
             exists = connection.execute("select to_regclass('mainstem.about')").fetchone()
             if exists is None or exists[0] is None:
                 connection.execute(SCHEMA)
-                connection.execute("insert into mainstem.about values (%s)", (SCHEMA_VERSION,))
+                connection.execute("insert into mainstem.about values (1)")
             row = connection.execute("select version from mainstem.about").fetchone()
-            if row is None or row[0] != SCHEMA_VERSION:
-                found = "no version" if row is None else f"version {row[0]}"
-                raise UnsupportedFormat(f"the tables have {found}; this program knows {SCHEMA_VERSION}")
+            version = 0 if row is None else int(row[0])
+            if not 0 < version <= SCHEMA_VERSION:
+                raise UnsupportedFormat(
+                    f"the tables in PostgreSQL have version {version}; this program knows versions up to {SCHEMA_VERSION}"
+                )
+            for upgrade in range(version, SCHEMA_VERSION):
+                connection.execute(UPGRADES[upgrade])
+                connection.execute("update mainstem.about set version = %s", (upgrade + 1,))
             connection.execute("insert into mainstem.shards (shard) values (%s) on conflict do nothing", (shard,))
 
     def _read(self, work: Callable[..., T], *arguments: Any) -> T:
@@ -229,7 +257,7 @@ class PostgresCatalog:
 
     def take(self, shard: str, owner: str, lease_ms: int) -> Claim | None:
         """Begin a new epoch, if the last lease has ended."""
-        rows = self._run(_TAKE, {"shard": shard, "owner": owner, "lease": lease_ms})
+        rows = self.run(_TAKE, {"shard": shard, "owner": owner, "lease": lease_ms})
         if not rows:
             return None
         epoch, node, generation, now_ms = rows[0]
@@ -237,14 +265,14 @@ class PostgresCatalog:
 
     def renew(self, shard: str, epoch: int, lease_ms: int) -> bool:
         """Prolong the lease."""
-        rows = self._run(_RENEW, {"shard": shard, "epoch": epoch, "lease": lease_ms})
+        rows = self.run(_RENEW, {"shard": shard, "epoch": epoch, "lease": lease_ms})
         if not rows:
             raise OwnershipLost(f"term {epoch} of shard {shard} is over")
         return bool(rows[0][0])
 
     def release(self, shard: str, epoch: int) -> None:
         """End the lease now."""
-        self._run(
+        self.run(
             "update mainstem.shards set expires = '-infinity', hands_over = false "
             "where shard = %(shard)s and epoch = %(epoch)s",
             {"shard": shard, "epoch": epoch},
@@ -252,7 +280,7 @@ class PostgresCatalog:
 
     def announce(self, shard: str, epoch: int, addresses: dict[str, str]) -> None:
         """Say where the owner listens."""
-        self._run(
+        self.run(
             "update mainstem.shards set addresses = %(addresses)s where shard = %(shard)s and epoch = %(epoch)s",
             {"shard": shard, "epoch": epoch, "addresses": Jsonb(addresses)},
         )
@@ -260,7 +288,7 @@ class PostgresCatalog:
     def ask_hand_over(self, shard: str) -> bool:
         """Have the owner let the shard go; False when nobody owns it."""
         return bool(
-            self._run(
+            self.run(
                 "update mainstem.shards set hands_over = true "
                 "where shard = %(shard)s and expires > clock_timestamp() returning 1",
                 {"shard": shard},
@@ -269,7 +297,7 @@ class PostgresCatalog:
 
     def status(self) -> list[ShardStatus]:
         """All shards."""
-        rows = self._run(
+        rows = self.run(
             "select s.shard, s.epoch, s.owner, s.addresses, "
             "case when s.expires = '-infinity' then -1 "
             "else (extract(epoch from s.expires - clock_timestamp()) * 1000)::bigint end, "
@@ -278,6 +306,57 @@ class PostgresCatalog:
             "from mainstem.shards s order by s.shard"
         )
         return [ShardStatus(*row) for row in rows]
+
+    # Brokers
+
+    def register(self, shard: str, name: str) -> int:
+        """The number of a broker: the one it had before, or the lowest that is free."""
+        return self._read(self._register, shard, name)
+
+    def _register(self, shard: str, name: str) -> int:
+        connection = self._connection()
+        with connection.transaction():
+            connection.execute("select pg_advisory_xact_lock(%s)", (SCHEMA_LOCK,))
+            connection.execute(
+                "delete from mainstem.brokers where shard = %s and name <> %s "
+                "and seen < clock_timestamp() - %s * interval '1 s'",
+                (shard, name, FORGOTTEN_SECONDS),
+            )
+            rows = connection.execute("select number, name from mainstem.brokers where shard = %s", (shard,)).fetchall()
+            known: dict[str, int] = {name: number for number, name in rows}
+            number = known.get(name) or next(n for n in range(1, len(known) + 2) if n not in known.values())
+            connection.execute(
+                "insert into mainstem.brokers (shard, number, name) values (%s, %s, %s) "
+                "on conflict (shard, name) do update set seen = clock_timestamp()",
+                (shard, number, name),
+            )
+        return number
+
+    def brokers(self, shard: str) -> dict[str, tuple[int, int]]:
+        """Names of the brokers that were heard of lately, each with its number and how many milliseconds ago that was."""
+        rows = self.run(
+            "select name, number, (extract(epoch from clock_timestamp() - seen) * 1000)::bigint from mainstem.brokers "
+            "where shard = %(shard)s and seen > clock_timestamp() - %(seen)s * interval '1 s'",
+            {"shard": shard, "seen": SEEN_SECONDS},
+        )
+        return {name: (number, silent_ms) for name, number, silent_ms in rows}
+
+    def look(self, shard: str, number: int, addresses: dict[str, str]) -> ShardView:
+        """Say that a broker is here, and where it listens; answers who else is, and who owns the shard."""
+        values = {"shard": shard, "number": number, "addresses": Jsonb(addresses)}
+        self.run(
+            "update mainstem.brokers set seen = clock_timestamp(), addresses = %(addresses)s "
+            "where shard = %(shard)s and number = %(number)s",
+            values,
+        )
+        rows = self.run(
+            "select number, addresses from mainstem.brokers where shard = %(shard)s "
+            "and seen > clock_timestamp() - %(seen)s * interval '1 s' order by number",
+            {"shard": shard, "seen": SEEN_SECONDS},
+        )
+        brokers: dict[int, dict[str, str]] = dict(rows)
+        owners = [status for status in self.status() if status.shard == shard and status.left_ms > 0]
+        return ShardView(owners[0] if owners else None, brokers)
 
     # Groups
 
@@ -295,21 +374,21 @@ class PostgresCatalog:
             "oldest": min(created, default=None),
             "age": self._age_ms,
         }
-        rows = self._run(_APPEND, values)
+        rows = self.run(_APPEND, values)
         if len(rows) != len(groups):
             self._refuse(shard, epoch, may_be_late=bool(created) and not rows)
 
     def _refuse(self, shard: str, epoch: int, *, may_be_late: bool) -> None:
         """A statement changed nothing: by its age, or by the fence."""
         if may_be_late:
-            rows = self._run("select epoch from mainstem.shards where shard = %(shard)s", {"shard": shard})
+            rows = self.run("select epoch from mainstem.shards where shard = %(shard)s", {"shard": shard})
             if rows and rows[0][0] == epoch:
                 raise LateUpload("an object was to be named too late")
         raise OwnershipLost(f"term {epoch} of shard {shard} is over")
 
     def groups(self, shard: str, after: int, limit: int) -> list[ShippedGroup]:
         """The next groups."""
-        rows = self._run(
+        rows = self.run(
             "select sequence, generation, place, data, key from mainstem.groups "
             "where shard = %(shard)s and sequence > %(after)s order by sequence limit %(limit)s",
             {"shard": shard, "after": after, "limit": limit},
@@ -319,11 +398,11 @@ class PostgresCatalog:
     def forget_groups(self, shard: str, epoch: int, last: int) -> None:
         """Drop groups. The shard remembers the newest generation by itself: other brokers must not use it again."""
         values = {"shard": shard, "epoch": epoch, "last": last}
-        rows = self._run(_FORGET, values)
+        rows = self.run(_FORGET, values)
         if not rows:
             self._refuse(shard, epoch, may_be_late=False)
         if rows[0][1] is not None:
-            self._run(
+            self.run(
                 "update mainstem.shards set generation = greatest(generation, %(generation)s) where shard = %(shard)s",
                 {"shard": shard, "generation": rows[0][1]},
             )
@@ -332,7 +411,7 @@ class PostgresCatalog:
 
     def files(self, shard: str) -> list[SharedFile]:
         """All files."""
-        rows = self._run("select path, key, size from mainstem.files where shard = %(shard)s", {"shard": shard})
+        rows = self.run("select path, key, size from mainstem.files where shard = %(shard)s", {"shard": shard})
         return [SharedFile(*row) for row in rows]
 
     def add_files(self, shard: str, epoch: int, files: Sequence[SharedFile]) -> None:
@@ -348,12 +427,12 @@ class PostgresCatalog:
             "oldest": min(file.created_ms for file in files),
             "age": self._age_ms,
         }
-        if len(self._run(_ADD_FILES, values)) != len(files):
+        if len(self.run(_ADD_FILES, values)) != len(files):
             self._refuse(shard, epoch, may_be_late=True)
 
     def remove_files(self, shard: str, epoch: int, paths: Sequence[str]) -> None:
         """Let files go."""
-        rows = self._run(_REMOVE_FILES, {"shard": shard, "epoch": epoch, "paths": list(paths)})
+        rows = self.run(_REMOVE_FILES, {"shard": shard, "epoch": epoch, "paths": list(paths)})
         if rows[0][0] == 0:
             self._refuse(shard, epoch, may_be_late=False)
 
@@ -361,11 +440,11 @@ class PostgresCatalog:
 
     def now_ms(self) -> int:
         """The clock of PostgreSQL."""
-        return int(self._run("select (extract(epoch from clock_timestamp()) * 1000)::bigint")[0][0])
+        return int(self.run("select (extract(epoch from clock_timestamp()) * 1000)::bigint")[0][0])
 
     def garbage(self, shard: str, grace_ms: int) -> list[str]:
         """What is due."""
-        rows = self._run(
+        rows = self.run(
             "select key from mainstem.garbage where shard = %(shard)s "
             "and since < clock_timestamp() - %(grace)s * interval '1 ms'",
             {"shard": shard, "grace": grace_ms},
@@ -374,14 +453,14 @@ class PostgresCatalog:
 
     def forget_garbage(self, shard: str, keys: Sequence[str]) -> None:
         """These objects are gone."""
-        self._run(
+        self.run(
             "delete from mainstem.garbage where shard = %(shard)s and key = any(%(keys)s::text[])",
             {"shard": shard, "keys": list(keys)},
         )
 
     def named(self, shard: str) -> set[str]:
         """Every object that has a name."""
-        rows = self._run(
+        rows = self.run(
             "select key from mainstem.groups where shard = %(shard)s and key is not null "
             "union all select key from mainstem.files where shard = %(shard)s "
             "union all select key from mainstem.garbage where shard = %(shard)s",

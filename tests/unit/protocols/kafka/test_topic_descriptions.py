@@ -18,7 +18,7 @@ def topic(name: str, partitions: int) -> Topic:
 @pytest.mark.parametrize("version", range(RESPONSE.versions.first, RESPONSE.versions.last + 1))
 def test_the_bytes_are_the_same(version: int) -> None:
     one, two = topic("one", 3), topic("two", 300)
-    descriptions = TopicDescriptions()
+    descriptions = TopicDescriptions(1, 0)
     kept, plain = bytearray(), bytearray()
     encoded = [descriptions.of(t, version, 7, [one, two]) for t in (one, two)]
     encode_message(kept, RESPONSE, version, {"topics": encoded})
@@ -26,7 +26,7 @@ def test_the_bytes_are_the_same(version: int) -> None:
         {
             "name": t.name,
             "topic_id": t.id,
-            "partitions": [describe_partition(index) for index in range(len(t.logs))],
+            "partitions": [describe_partition(index, 1, 0) for index in range(len(t.logs))],
             "topic_authorized_operations": 7,
         }
         for t in (one, two)
@@ -36,7 +36,7 @@ def test_the_bytes_are_the_same(version: int) -> None:
 
 
 def test_topics_that_are_gone_are_not_kept_for_ever() -> None:
-    descriptions = TopicDescriptions()
+    descriptions = TopicDescriptions(1, 0)
     current: list[Topic] = []
     for number in range(1_000):
         current = [topic(f"t{number}", 1)]

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import msgspec
 
-NODE_ID = 1
 """There is one."""
 PAGE_ITEMS_MAX = 1_000
 PAGE_ITEMS_DEFAULT = 100

@@ -13,7 +13,7 @@ from mainstem.protocols.http.handlers.openapi import describe_routes
 from mainstem.protocols.http.handlers.operation.console import Console
 from mainstem.protocols.http.handlers.operation.operations import Operations
 from mainstem.protocols.http.handlers.routes import Call, Route
-from mainstem.protocols.http.mapping.documents import NODE_ID, Index, ListenerFacts, NodeDocument, NoQuery
+from mainstem.protocols.http.mapping.documents import Index, ListenerFacts, NodeDocument, NoQuery
 from mainstem.protocols.http.mapping.group_documents import group_names
 
 OK = 200
@@ -60,7 +60,7 @@ class NodeHandlers:
         operations = self._operations
         return NodeDocument(
             version=operations.version(),
-            node_id=NODE_ID,
+            node_id=self._broker.node,
             cluster_id=self._broker.cluster_id,
             condition=operations.condition(),
             topics=len(self._broker.topics.named()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mainstem.protocols.kafka.mapping import NODE_ID, Advertised, StoreFacts
+from mainstem.protocols.kafka.mapping import Advertised, StoreFacts
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.wire.scram import HASHES
 
@@ -34,12 +34,14 @@ class BrokerSettings:
         store: StoreFacts,
         listener: str,
         http_address: Callable[[], str],
+        node: int = 1,
     ) -> None:
         self._settings = settings
         self._advertised = advertised
         self._store = store
         self._listener = listener
         self._http_address = http_address
+        self._node = node
 
     def all(self) -> list[BrokerSetting]:
         """In the order of their names."""
@@ -63,7 +65,7 @@ class BrokerSettings:
         ]
 
     def _constants(self) -> list[BrokerSetting]:
-        node = str(NODE_ID)
+        node = str(self._node)
         return [
             BrokerSetting("broker.id", "int", node, "-1", "The one node."),
             BrokerSetting("node.id", "int", node, None, "The one node."),

@@ -16,7 +16,6 @@ from mainstem.broker.clients.broker_configs import (
 )
 from mainstem.protocols.kafka.handlers.admin.broker_settings import BrokerSetting
 from mainstem.protocols.kafka.handlers.calls import Body
-from mainstem.protocols.kafka.mapping import NODE_ID
 
 OF_TOPIC, OF_NODE, OF_CLUSTER, OF_START, DEFAULT, OF_LOGGER, OF_METRICS, OF_GROUP = range(1, 9)
 """Where a value comes from; of several the first holds."""
@@ -111,7 +110,7 @@ def _broker_sources(topics: Topics, name: str, option: TopicOption) -> list[Sour
 
 def _set_sources(topics: Topics, name: str) -> list[Source]:
     """Where a setting of the broker was set while it ran; the one that holds comes first."""
-    places = ((topics.broker_configs(str(NODE_ID)), OF_NODE), (topics.broker_configs(CLUSTER), OF_CLUSTER))
+    places = ((topics.broker_configs(str(topics.node)), OF_NODE), (topics.broker_configs(CLUSTER), OF_CLUSTER))
     return [Source(name, configs[name], source) for configs, source in places if name in configs]
 
 

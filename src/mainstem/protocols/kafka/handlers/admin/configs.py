@@ -29,14 +29,12 @@ from mainstem.protocols.kafka.handlers.admin.config_entries import (
 )
 from mainstem.protocols.kafka.handlers.admin.loggers import LEVELS, alter_loggers, describe_loggers
 from mainstem.protocols.kafka.handlers.calls import Body, Call, Served
-from mainstem.protocols.kafka.mapping import NODE_ID
 from mainstem.wire.kafka import ApiKey, ErrorCode
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 """Kinds of resources."""
 SET, DELETE, APPEND, SUBTRACT = range(4)
 ALL_KINDS_FROM = 1
-NODE = str(NODE_ID)
 
 Revise: TypeAlias = Callable[[dict[str, str]], Mapping[str, str]]
 Configure: TypeAlias = Callable[..., Awaitable[None]]
@@ -72,10 +70,11 @@ class ConfigHandlers:
 
     def list_config_resources(self, call: Call) -> Body:
         """What has configurations; before version 1, of clients' measurements alone."""
+        node = str(self._topics.node)
         named = {
             TOPIC: list(self._topics.named()),
-            BROKER: [NODE],
-            LOGGER: [NODE],
+            BROKER: [node],
+            LOGGER: [node],
             METRICS: self._metrics.names(),
             GROUP: self._groups.names(),
         }
@@ -111,7 +110,7 @@ class ConfigHandlers:
                 raise RefusedResource(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return describe_topic_options(self._topics, topic.configs, asked)
         if kind in (BROKER, LOGGER):
-            _check_node(kind, name)
+            _check_node(kind, name, self._topics.node)
         if kind == BROKER and name == CLUSTER:
             return describe_cluster_configs(self._topics, asked)
         if kind == BROKER:
@@ -149,7 +148,7 @@ class ConfigHandlers:
             if max(Counter(change.name for change in changes).values(), default=0) > 1:
                 raise RefusedResource(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
             if resource.resource_type == LOGGER:
-                _check_node(LOGGER, resource.resource_name)
+                _check_node(LOGGER, resource.resource_name, self._topics.node)
                 alter_loggers(changes, DELETE, SET, dry_run=dry_run)
                 return
             lists = _lists_of(resource.resource_type)
@@ -160,7 +159,7 @@ class ConfigHandlers:
     async def _configure(self, resource: Any, dry_run: bool, revise: Revise) -> None:
         kind, name = resource.resource_type, resource.resource_name
         if kind == BROKER:
-            _check_node(kind, name)
+            _check_node(kind, name, self._topics.node)
         elif not name or kind not in (TOPIC, GROUP, METRICS):
             raise RefusedResource(ErrorCode.INVALID_REQUEST, f"Unsupported resource type {kind}, or no name.")
         configure: dict[int, Configure] = {
@@ -197,10 +196,10 @@ async def _each(resources: list[Any], alter: Callable[[Any], Awaitable[None]]) -
     return {"responses": responses}
 
 
-def _check_node(kind: int, name: str) -> None:
-    if name != NODE and (kind == LOGGER or name != CLUSTER):
+def _check_node(kind: int, name: str, node: int) -> None:
+    if name != str(node) and (kind == LOGGER or name != CLUSTER):
         raise RefusedResource(
-            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {NODE}, but received {name!r}"
+            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node}, but received {name!r}"
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from mainstem.broker.broker import Broker
 from mainstem.protocols.kafka.handlers.calls import Body, Call, Served
-from mainstem.protocols.kafka.mapping import NODE_ID, StoreFacts, log_of
+from mainstem.protocols.kafka.mapping import StoreFacts, log_of
 from mainstem.wire.kafka import ApiKey, ErrorCode
 
 PREFERRED, UNCLEAN = 0, 1
@@ -31,6 +31,7 @@ class PlacementHandlers:
 
     def __init__(self, broker: Broker, store: StoreFacts) -> None:
         self._topics = broker.topics.named()
+        self._node = broker.node
         self._store = store
 
     def apis(self) -> dict[int, Served]:
@@ -83,7 +84,7 @@ class PlacementHandlers:
             return missing
         if partition.replicas is None:
             return PlacementAnswer(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
-        return _judge_replicas(partition.replicas)
+        return _judge_replicas(partition.replicas, self._node)
 
     def list_reassignments(self, call: Call) -> Body:
         """None is ever under way."""
@@ -110,16 +111,16 @@ class PlacementHandlers:
         return {"results": results}
 
 
-def _judge_replicas(replicas: Sequence[int]) -> PlacementAnswer:
+def _judge_replicas(replicas: Sequence[int], node: int) -> PlacementAnswer:
     says = "The manual partition assignment includes"
     if not replicas:
         return PlacementAnswer(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{says} an empty replica list.")
-    strange = next((replica for replica in replicas if replica != NODE_ID), None)
+    strange = next((replica for replica in replicas if replica != node), None)
     if strange is not None:
         message = f"{says} broker {strange}, but no such broker is registered."
         return PlacementAnswer(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
     if len(replicas) > 1:
-        return PlacementAnswer(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{says} the broker {NODE_ID} more than once.")
+        return PlacementAnswer(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{says} the broker {node} more than once.")
     return DONE
 
 

@@ -12,7 +12,7 @@ from mainstem.protocols.kafka.errors import code_of
 from mainstem.protocols.kafka.handlers.admin.config_entries import describe_topic_options
 from mainstem.protocols.kafka.handlers.calls import Body, Call, Served
 from mainstem.protocols.kafka.handlers.throttles import Throttles
-from mainstem.protocols.kafka.mapping import NODE_ID, REPLICATION_FACTOR
+from mainstem.protocols.kafka.mapping import REPLICATION_FACTOR
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.wire.kafka import ZERO_UUID, ApiKey, ErrorCode
 
@@ -111,8 +111,8 @@ class TopicHandlers:
         if sorted(a.partition_index for a in assignments) != list(range(len(assignments))):
             message = "Partitions should be a consecutive 0-based integer sequence."
             raise RefusedWish(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-        if any(list(a.broker_ids) != [NODE_ID] for a in assignments):
-            raise RefusedWish(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The one broker has the id {NODE_ID}.")
+        if any(list(a.broker_ids) != [self._topics.node] for a in assignments):
+            raise RefusedWish(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The one broker has the id {self._topics.node}.")
         return len(assignments)
 
     def _created(self, wish: NewTopic) -> Body:
@@ -165,8 +165,10 @@ class TopicHandlers:
         for topic in call.body.topics:
             code, message = ErrorCode.NONE, None
             try:
-                if any(list(assignment.broker_ids) != [NODE_ID] for assignment in topic.assignments or ()):
-                    raise RefusedWish(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The one broker has the id {NODE_ID}.")
+                if any(list(assignment.broker_ids) != [self._topics.node] for assignment in topic.assignments or ()):
+                    raise RefusedWish(
+                        ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The one broker has the id {self._topics.node}."
+                    )
                 if not call.body.validate_only:
                     have = self._topics.named().get(topic.name)
                     added = topic.count - (len(have.logs) if have is not None else 0)

@@ -15,10 +15,10 @@ from mainstem.protocols.kafka.handlers.cluster.topic_descriptions import TopicDe
 from mainstem.protocols.kafka.handlers.requests import announced
 from mainstem.protocols.kafka.mapping import (
     CLUSTER_OPERATIONS,
-    NODE_ID,
     NOT_ASKED,
     TOPIC_OPERATIONS,
     Advertised,
+    Brokers,
 )
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.wire.kafka import ZERO_UUID, ApiKey, Encoded, ErrorCode
@@ -35,13 +35,14 @@ PARTITIONS_PER_PAGE_MAX = 2_000
 class ClusterHandlers:
     """ApiVersions, Metadata, DescribeCluster, DescribeTopicPartitions, FindCoordinator."""
 
-    def __init__(self, broker: Broker, settings: KafkaSettings, advertised: Advertised) -> None:
+    def __init__(self, broker: Broker, settings: KafkaSettings, advertised: Advertised, brokers: Brokers) -> None:
         self._broker = broker
         self._topics = broker.topics
         self._settings = settings
         self._advertised = advertised
+        self._brokers = brokers
         self._served: Mapping[int, Served] = {}
-        self._descriptions = TopicDescriptions()
+        self._descriptions = TopicDescriptions(broker.node, broker.term)
 
     def apis(self) -> dict[int, Served]:
         """By key."""
@@ -77,9 +78,8 @@ class ClusterHandlers:
             ],
         }
 
-    def _brokers(self, id_name: str) -> list[Body]:
-        host, port = self._advertised()
-        return [{id_name: NODE_ID, "host": host, "port": port}]
+    def _describe_brokers(self, id_name: str) -> list[Body]:
+        return [{id_name: number, "host": host, "port": port} for number, (host, port) in self._brokers().items()]
 
     # Metadata
 
@@ -96,9 +96,9 @@ class ClusterHandlers:
         else:
             topics = [await self._describe_asked(asked, may_create, version, operations) for asked in body.topics]
         return {
-            "brokers": self._brokers("node_id"),
+            "brokers": self._describe_brokers("node_id"),
             "cluster_id": self._broker.cluster_id,
-            "controller_id": NODE_ID,
+            "controller_id": self._broker.node,
             "topics": topics,
             "cluster_authorized_operations": (
                 CLUSTER_OPERATIONS if body.include_cluster_authorized_operations else NOT_ASKED
@@ -128,7 +128,7 @@ class ClusterHandlers:
     # The others
 
     def describe_cluster(self, call: Call) -> Body:
-        """The one broker."""
+        """This broker, which leads, and those that stand by."""
         if call.body.endpoint_type != BROKER_ENDPOINTS:
             return {
                 "error_code": ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
@@ -139,8 +139,8 @@ class ClusterHandlers:
         asked = call.body.include_cluster_authorized_operations
         return {
             "cluster_id": self._broker.cluster_id,
-            "controller_id": NODE_ID,
-            "brokers": self._brokers("broker_id"),
+            "controller_id": self._broker.node,
+            "brokers": self._describe_brokers("broker_id"),
             "cluster_authorized_operations": CLUSTER_OPERATIONS if asked else NOT_ASKED,
         }
 
@@ -163,7 +163,8 @@ class ClusterHandlers:
             first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
             # Kafka's own clients take these lists for granted, empty where no leader was ever lost.
             partitions = [
-                describe_partition(index) | {"eligible_leader_replicas": [], "last_known_elr": []}
+                describe_partition(index, self._broker.node, self._broker.term)
+                | {"eligible_leader_replicas": [], "last_known_elr": []}
                 for index in range(first, min(first + left, len(topic.logs)))
             ]
             left -= len(partitions)
@@ -182,7 +183,7 @@ class ClusterHandlers:
             error, message = ErrorCode.INVALID_REQUEST, "Only groups and transactions have a coordinator here."
             place: Body = {"node_id": -1, "host": "", "port": -1, "error_code": error, "error_message": message}
         else:
-            place = {"node_id": NODE_ID, "host": host, "port": port, "error_code": 0, "error_message": None}
+            place = {"node_id": self._broker.node, "host": host, "port": port, "error_code": 0, "error_message": None}
         if call.version < COORDINATOR_LISTS_FROM:
             return place
         return {"coordinators": [place | {"key": key} for key in body.coordinator_keys]}

@@ -7,7 +7,7 @@ from typing import Any
 from mainstem.broker.broker import Broker
 from mainstem.protocols.kafka.handlers.calls import Body, Call, Served
 from mainstem.protocols.kafka.handlers.cluster.features import FEATURES
-from mainstem.protocols.kafka.mapping import LEADER_EPOCH, NODE_ID, Advertised, StoreFacts
+from mainstem.protocols.kafka.mapping import Advertised, StoreFacts
 from mainstem.wire.kafka import ApiKey, ErrorCode
 
 METADATA_LOG = "__cluster_metadata"
@@ -53,7 +53,7 @@ class QuorumHandlers:
             "error_code": ErrorCode.NONE,
             "error_message": None,
             "topics": topics,
-            "nodes": [{"node_id": NODE_ID, "listeners": [listener]}],
+            "nodes": [{"node_id": self._broker.node, "listeners": [listener]}],
         }
 
     def _quorum(self, name: str, index: int) -> Body:
@@ -62,14 +62,14 @@ class QuorumHandlers:
             return answer | {"error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
         end, now_ms = self._store().commit_groups, self._broker.clock.now_ms()
         voter = {
-            "replica_id": NODE_ID,
+            "replica_id": self._broker.node,
             "log_end_offset": end,
             "last_fetch_timestamp": now_ms,
             "last_caught_up_timestamp": now_ms,
         }
         return answer | {
-            "leader_id": NODE_ID,
-            "leader_epoch": LEADER_EPOCH,
+            "leader_id": self._broker.node,
+            "leader_epoch": self._broker.term,
             "high_watermark": end,
             "current_voters": [voter],
             "observers": [],
@@ -80,7 +80,7 @@ class QuorumHandlers:
     def update_features(self, call: Call) -> Body:
         """To where they are. None can be switched off: what is served is served."""
         updates = call.body.feature_updates
-        reasons = (_reason_against(update, call.version) for update in updates)
+        reasons = (_reason_against(update, call.version, self._broker.node) for update in updates)
         reason = next((told for told in reasons if told is not None), None)
         if reason is not None:
             message = f"The update failed for all features since the following feature had an error: {reason}"
@@ -96,7 +96,7 @@ class QuorumHandlers:
 
     def unregister_broker(self, call: Call) -> Body:
         """There is one, and it answers."""
-        if call.body.broker_id != NODE_ID:
+        if call.body.broker_id != self._broker.node:
             message = f"Broker ID {call.body.broker_id} is not currently registered"
             return {"error_code": ErrorCode.BROKER_ID_NOT_REGISTERED, "error_message": message}
         message = "The one broker cannot be unregistered."
@@ -110,7 +110,7 @@ class QuorumHandlers:
         return {"error_code": ErrorCode.UNSUPPORTED_VERSION, "error_message": FIXED_VOTERS}
 
 
-def _reason_against(update: Any, version: int) -> str | None:
+def _reason_against(update: Any, version: int, node: int) -> str | None:
     """Why a feature cannot be set to this level; None if it has it."""
     name, wanted = update.feature, update.max_version_level
     kind = update.upgrade_type if version >= UPGRADE_TYPES_FROM else UPGRADE
@@ -123,9 +123,9 @@ def _reason_against(update: Any, version: int) -> str | None:
     elif wanted < 0:
         reason = "A feature version cannot be less than 0."
     elif feature is None:
-        reason = f"Broker {NODE_ID} does not support this feature."
+        reason = f"Broker {node} does not support this feature."
     elif not feature.lowest <= wanted <= feature.highest:
-        reason = f"Broker {NODE_ID} only supports versions {feature.lowest}-{feature.highest}."
+        reason = f"Broker {node} only supports versions {feature.lowest}-{feature.highest}."
     elif wanted < feature.level and kind == UPGRADE:
         reason = (
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or "

@@ -11,7 +11,6 @@ from collections.abc import Collection
 from typing import Any
 
 from mainstem.broker.catalog.topics import Topic
-from mainstem.protocols.kafka.mapping import LEADER_EPOCH, NODE_ID
 from mainstem.wire.kafka import ApiKey, Encoded, ErrorCode, api_of, element_encoder
 
 PARTITION_LISTS_MAX = 64
@@ -25,7 +24,8 @@ RESPONSE = api_of(ApiKey.METADATA).response
 class TopicDescriptions:
     """By version, and by whether it was asked what clients may do."""
 
-    def __init__(self) -> None:
+    def __init__(self, node: int, term: int) -> None:
+        self._place = (node, term)
         self._kept: dict[tuple[int, int], dict[Topic, Encoded]] = {}
 
     def of(self, topic: Topic, version: int, operations: int, current: Collection[Topic]) -> Encoded:
@@ -36,11 +36,11 @@ class TopicDescriptions:
             if len(kept) > 2 * len(current) + STALE_MAX:
                 for gone in kept.keys() - set(current):
                     del kept[gone]
-            encoded = kept[topic] = _encode(topic, version, operations)
+            encoded = kept[topic] = _encode(topic, version, operations, *self._place)
         return encoded
 
 
-def _encode(topic: Topic, version: int, operations: int) -> Encoded:
+def _encode(topic: Topic, version: int, operations: int, node: int, term: int) -> Encoded:
     out = bytearray()
     element_encoder(RESPONSE, "topics", version)(
         out,
@@ -48,7 +48,7 @@ def _encode(topic: Topic, version: int, operations: int) -> Encoded:
             "error_code": ErrorCode.NONE,
             "name": topic.name,
             "topic_id": topic.id,
-            "partitions": _encode_partitions(len(topic.logs), version),
+            "partitions": _encode_partitions(len(topic.logs), version, node, term),
             "topic_authorized_operations": operations,
         },
     )
@@ -56,20 +56,20 @@ def _encode(topic: Topic, version: int, operations: int) -> Encoded:
 
 
 @functools.lru_cache(maxsize=PARTITION_LISTS_MAX)
-def _encode_partitions(count: int, version: int) -> Encoded:
-    partitions: list[dict[str, Any]] = [describe_partition(index) for index in range(count)]
+def _encode_partitions(count: int, version: int, node: int, term: int) -> Encoded:
+    partitions: list[dict[str, Any]] = [describe_partition(index, node, term) for index in range(count)]
     out = bytearray()
     element_encoder(RESPONSE, "topics.partitions", version, whole=True)(out, partitions)
     return Encoded(out)
 
 
-def describe_partition(index: int) -> dict[str, Any]:
-    """Here is all of it."""
+def describe_partition(index: int, node: int, term: int) -> dict[str, Any]:
+    """All of it is at this node, which leads in this term."""
     return {
         "error_code": ErrorCode.NONE,
         "partition_index": index,
-        "leader_id": NODE_ID,
-        "leader_epoch": LEADER_EPOCH,
-        "replica_nodes": (NODE_ID,),
-        "isr_nodes": (NODE_ID,),
+        "leader_id": node,
+        "leader_epoch": term,
+        "replica_nodes": (node,),
+        "isr_nodes": (node,),
     }

@@ -28,7 +28,6 @@ from mainstem.protocols.kafka.handlers.records.fetch_sessions import (
     SessionRefused,
     Wanted,
 )
-from mainstem.protocols.kafka.mapping import LEADER_EPOCH
 from mainstem.protocols.kafka.session.machine import ConnectionState, Reply
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.wire.errors import UnknownMessage
@@ -86,8 +85,10 @@ class FetchHandler:
                     place.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 elif request.replica_id >= 0:
                     place.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-                elif wanted.leader_epoch > LEADER_EPOCH:
+                elif wanted.leader_epoch > self._broker.term:
                     place.refuse(ErrorCode.UNKNOWN_LEADER_EPOCH)
+                elif 0 <= wanted.leader_epoch < self._broker.term:
+                    place.refuse(ErrorCode.FENCED_LEADER_EPOCH)
                 else:
                     place.log = topic.logs[wanted.partition]
                 places.append(place)

@@ -10,7 +10,7 @@ from mainstem.broker.log import Edge, Place, TimeAfter
 from mainstem.model.errors import MainstemError
 from mainstem.protocols.kafka.errors import code_of
 from mainstem.protocols.kafka.handlers.calls import Body, Call, Served
-from mainstem.protocols.kafka.mapping import LEADER_EPOCH, log_of
+from mainstem.protocols.kafka.mapping import log_of
 from mainstem.wire.kafka import ApiKey, ErrorCode
 
 LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
@@ -59,8 +59,8 @@ class PositionHandlers:
         log = self._log(topic, index)
         if log is None:
             return _position(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if partition.current_leader_epoch > LEADER_EPOCH:
-            return _position(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
+        if (wrong := self._wrong_epoch(partition.current_leader_epoch)) is not None:
+            return _position(index, wrong)
         timestamp = partition.timestamp
         place: Place
         if timestamp == LATEST:
@@ -85,10 +85,11 @@ class PositionHandlers:
                     return _position(index, ErrorCode.NONE)
         except MainstemError as error:
             return _position(index, code_of(error))
-        return _position(index, ErrorCode.NONE, found.offset, found.timestamp_ms)
+        epoch = self._broker.term if found.offset >= 0 else -1
+        return _position(index, ErrorCode.NONE, found.offset, found.timestamp_ms, epoch)
 
     async def offset_for_leader_epoch(self, call: Call) -> Body:
-        """Where an epoch ended: there is one epoch, and it goes on."""
+        """Where an epoch ended: at the end of the log, because what one owner has shown, every later one has too."""
         topics = []
         for topic in call.body.topics:
             partitions = []
@@ -97,17 +98,23 @@ class PositionHandlers:
                 answer: Body = {"partition": partition.partition, "error_code": ErrorCode.NONE}
                 if log is None:
                     answer["error_code"] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                elif partition.current_leader_epoch > LEADER_EPOCH:
-                    answer["error_code"] = ErrorCode.UNKNOWN_LEADER_EPOCH
-                elif partition.leader_epoch == LEADER_EPOCH:
+                elif (wrong := self._wrong_epoch(partition.current_leader_epoch)) is not None:
+                    answer["error_code"] = wrong
+                elif 0 <= partition.leader_epoch <= self._broker.term:
                     try:
                         end = await self._broker.find(log, Edge.END)
-                        answer |= {"leader_epoch": LEADER_EPOCH, "end_offset": end.offset}
+                        answer |= {"leader_epoch": partition.leader_epoch, "end_offset": end.offset}
                     except MainstemError as error:
                         answer["error_code"] = code_of(error)
                 partitions.append(answer)
             topics.append({"topic": topic.topic, "partitions": partitions})
         return {"topics": topics}
+
+    def _wrong_epoch(self, epoch: int) -> ErrorCode | None:
+        """What is wrong with the epoch in which a client believes us to lead; below 0 it believes nothing."""
+        if epoch > self._broker.term:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        return ErrorCode.FENCED_LEADER_EPOCH if 0 <= epoch < self._broker.term else None
 
     async def delete_records(self, call: Call) -> Body:
         """Move the beginning of partitions."""
@@ -137,8 +144,7 @@ class PositionHandlers:
             return answer(code_of(error))
 
 
-def _position(index: int, code: int, offset: int = -1, timestamp: int = -1) -> Body:
-    epoch = LEADER_EPOCH if offset >= 0 else -1
+def _position(index: int, code: int, offset: int = -1, timestamp: int = -1, epoch: int = -1) -> Body:
     return {
         "partition_index": index,
         "error_code": code,

@@ -21,7 +21,7 @@ from mainstem.protocols.kafka.handlers.shares.sessions import (
     Spot,
 )
 from mainstem.protocols.kafka.handlers.shares.verdicts import InvalidAcknowledgement, read_verdicts
-from mainstem.protocols.kafka.mapping import LEADER_EPOCH, NODE_ID, log_of
+from mainstem.protocols.kafka.mapping import log_of
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.wire.kafka import ApiKey, ErrorCode
 
@@ -39,6 +39,7 @@ class ShareFetchHandlers:
         self._subscriptions = broker.share_groups.subscriptions
         self._topics = broker.topics.by_id
         self._clock = broker.clock
+        self._leader: Body = {"leader_id": broker.node, "leader_epoch": broker.term}
         self._bytes_max = settings.fetch_bytes_max
         self._sessions = ShareSessions(self._subscriptions.give_back)
 
@@ -63,7 +64,7 @@ class ShareFetchHandlers:
         if body.share_session_epoch == ENDS:
             self._sessions.drop(session)
         answers = {spot: {"error_code": code} for spot, code in codes.items()}
-        return {"acquisition_lock_timeout_ms": self._lock_ms(session), "responses": _by_topic(answers)}
+        return {"acquisition_lock_timeout_ms": self._lock_ms(session), "responses": _by_topic(answers, self._leader)}
 
     async def fetch(self, call: Call) -> Body:
         """What is free, or the next that comes to be within the time; acknowledgements first."""
@@ -85,7 +86,7 @@ class ShareFetchHandlers:
                 answers[spot] = answers.get(spot, {}) | found
         for answer in answers.values():
             answer.setdefault("records", b"")
-        return {"acquisition_lock_timeout_ms": self._lock_ms(session), "responses": _by_topic(answers)}
+        return {"acquisition_lock_timeout_ms": self._lock_ms(session), "responses": _by_topic(answers, self._leader)}
 
     # -----------------------------------------------------------------------------------------------------------------
 
@@ -235,8 +236,7 @@ def _check(body: Any, is_renewal: bool) -> None:
         raise ShareSessionRefused(ErrorCode.INVALID_REQUEST)
 
 
-def _by_topic(answers: dict[Spot, Body]) -> list[Body]:
-    leader = {"leader_id": NODE_ID, "leader_epoch": LEADER_EPOCH}
+def _by_topic(answers: dict[Spot, Body], leader: Body) -> list[Body]:
     topics: dict[Any, list[Body]] = {}
     for (topic, partition), answer in answers.items():
         topics.setdefault(topic, []).append({"partition_index": partition, "current_leader": leader} | answer)

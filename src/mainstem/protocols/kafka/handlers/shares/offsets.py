@@ -12,7 +12,7 @@ from mainstem.model.errors import MainstemError
 from mainstem.protocols.kafka.errors import code_of
 from mainstem.protocols.kafka.handlers.calls import Body, Call, Served
 from mainstem.protocols.kafka.handlers.groups.classic_groups import group_code
-from mainstem.protocols.kafka.mapping import LEADER_EPOCH, log_of
+from mainstem.protocols.kafka.mapping import log_of
 from mainstem.wire.kafka import ApiKey, ErrorCode
 
 NOWHERE = -1
@@ -23,6 +23,7 @@ class ShareOffsetHandlers:
 
     def __init__(self, broker: Broker) -> None:
         self._groups = broker.share_groups
+        self._term = broker.term
         self._subscriptions = broker.share_groups.subscriptions
         self._topics = broker.topics.named()
         self._find = broker.find
@@ -62,7 +63,7 @@ class ShareOffsetHandlers:
 
     async def _describe_partition(self, name: str, topic: Topic | None, index: int) -> Body:
         log = None if topic is None else log_of(topic, index)
-        answer: Body = {"partition_index": index, "start_offset": NOWHERE, "leader_epoch": LEADER_EPOCH}
+        answer: Body = {"partition_index": index, "start_offset": NOWHERE, "leader_epoch": self._term}
         if log is None:
             return answer | {"error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
         cursor = self._subscriptions.cursors(name).get(log)
