@@ -213,6 +213,11 @@ class Queues:
         await self.open(queue)
         await self._rewinding.seek(queue, time_ms=time_ms, offset=offset)
 
+    async def preview_seek(self, queue: Queue, *, time_ms: int | None = None, offset: int | None = None) -> int:
+        """How many messages would be ready, or are with consumers, from there on."""
+        await self.open(queue)
+        return await self._rewinding.preview(queue, time_ms=time_ms, offset=offset)
+
     async def redeliver(self, queue: Queue, selection: Mapping[int, Iterable[int]]) -> int:
         """Make these messages ready again, by lane and offset; answers how many were settled and still exist."""
         await self.open(queue)

@@ -2,9 +2,12 @@
 
 import gzip
 import re
+from pathlib import Path
 
+import cramjam
 import pytest
 
+from mainstem.protocols import http
 from mainstem.protocols.http.codec import Request, Response
 from mainstem.protocols.http.errors import UnknownPath
 from mainstem.protocols.http.handlers.operation.console import POLICY, Console
@@ -15,6 +18,7 @@ PACKED_BYTES_MAX = 60_000
 HTML = (b"accept", b"text/html,application/xhtml+xml")
 REFERENCE = re.compile(r"""(?:src|href)="([^"#]+)"|(?:from|import)\s*\(?['"`](\.[^'"`$]+)['"`]""")
 
+CONSOLE_FOLDER = Path(http.__file__).parent / "console"
 CONSOLE = Console()
 
 
@@ -66,15 +70,25 @@ def test_it_asks_nobody_else_and_runs_no_text() -> None:
         assert not re.search(r"<script(?! type=\"module\" src=)|\sstyle=\"|\son\w+=\"", text), path
 
 
+def test_comments_are_not_sent_and_lines_keep_their_numbers() -> None:
+    source = (CONSOLE_FOLDER / "core" / "table.js").read_bytes()
+    sent = CONSOLE.files["/console/core/table.js"].plain
+    assert b"/*" not in sent
+    assert sent.count(b"\n") == source.count(b"\n")
+
+
 def test_it_is_small() -> None:
-    assert sum(len(found.packed or found.plain) for found in CONSOLE.files.values()) < PACKED_BYTES_MAX
+    assert sum(len(found.packed("br")) for found in CONSOLE.files.values()) < PACKED_BYTES_MAX
 
 
 def test_files_are_packed_tagged_and_under_the_policy() -> None:
     plain = get("/console/app.js")
-    packed = get("/console/app.js", (b"accept-encoding", b"gzip, br"))
-    headers = dict(packed.headers)
+    packed = get("/console/app.js", (b"accept-encoding", b"gzip, deflate"))
     assert gzip.decompress(packed.body) == plain.body
+    smaller = get("/console/app.js", (b"accept-encoding", b"gzip, deflate, br, zstd"))
+    assert bytes(cramjam.brotli.decompress(smaller.body)) == plain.body
+    assert len(smaller.body) < len(packed.body)
+    headers = dict(packed.headers)
     assert headers["content-encoding"] == "gzip"
     assert headers["cache-control"] == "no-cache"
     assert headers["content-security-policy"] == POLICY

@@ -91,6 +91,9 @@ async def test_rewound_redelivered_paused_and_purged(client: Client) -> None:
     reply = await client.ask("POST", "/v1/queues/q/redeliver", {"messages": [{"offsets": [1, 7]}]})
     assert reply.json() == {"messages": 1}
     assert values(await client.get("/v1/queues/q/messages")) == ["2"]
+    preview = await client.get("/v1/queues/q/seek?offset=0")
+    assert (preview["ready"], preview["messages"], preview["consumers"]) == (1, 3, 0)
+    assert (await client.ask("GET", "/v1/queues/q/seek")).problem == "invalid-parameter"
     assert (await client.ask("POST", "/v1/queues/q/seek", {"offset": 0})).json()["ready"] == 3
     assert (await client.ask("POST", "/v1/queues/q/seek", {"offset": 99})).problem == "offset-out-of-range"
     assert (await client.ask("POST", "/v1/queues/q/seek", {})).problem == "invalid-content"
@@ -199,3 +202,16 @@ async def test_an_edited_message_of_amqp_is_another_one_for_its_clients_too(clie
     opened = dialect.open(message)
     assert opened.address == Address("ex", ("key",))
     assert opened.properties == {"headers": {"n": 5, "b": "2"}, "message_id": "id"}
+
+
+@with_queues
+async def test_places_of_dead_letters_are_listed_with_their_sources(client: Client) -> None:
+    letters = await declare(client, "dead")
+    for name in ("a", "b"):
+        await declare(client, name, dead_letter=DeadLetterTarget("", "dead"))
+    await put(client, letters, "1", "2")
+    assert await client.get("/v1/dead-letters") == {
+        "places": [{"queue": "dead", "namespace": "default", "letters": 2, "sources": ["a", "b"]}],
+        "letters": 2,
+    }
+    assert (await client.get("/v1/dead-letters?namespace=none"))["places"] == []

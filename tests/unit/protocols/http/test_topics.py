@@ -31,6 +31,22 @@ async def test_a_topic_is_created_shown_and_deleted(client: Client) -> None:
 
 
 @with_client
+async def test_the_past_says_how_many_records_came_when(client: Client) -> None:
+    await client.create("t", 2)
+    await client.publish("t", NOW_MS - 9_000, NOW_MS - 8_500, NOW_MS - 100)
+    await client.publish("t", NOW_MS - 5_000, partition=1)
+    past = await client.get(f"/v1/topics/t/past?from_ms={NOW_MS - 10_000}&until_ms={NOW_MS}&parts=10")
+    assert sum(past["records"]) == 4
+    assert past["records"][5] == 1
+    assert past["partitions"] == 2
+    of_all = await client.get("/v1/topics/t/past?parts=3")
+    assert of_all["from_ms"] == NOW_MS - 9_000
+    assert sum(of_all["records"]) == 4
+    await client.create("none")
+    assert sum((await client.get("/v1/topics/none/past"))["records"]) == 0
+
+
+@with_client
 async def test_the_list_comes_in_pages_that_lead_to_each_other(client: Client) -> None:
     names = [f"t{number:02}" for number in range(25)]
     await client.broker.topics.create([NewTopic(name, 1) for name in reversed(names)])

@@ -33,6 +33,14 @@ class Rewinding:
             self._move(lane, place)
         await self._outbox.wait_durable()
 
+    async def preview(self, queue: Queue, *, time_ms: int | None = None, offset: int | None = None) -> int:
+        """How many messages would wait after that, beside those that consumers have. Nothing changes."""
+        count = 0
+        for lane in queue.lanes:
+            place = await self._place(lane, time_ms, offset)
+            count += lane.end - place
+        return count
+
     async def redeliver(self, queue: Queue, selection: Mapping[int, Iterable[int]]) -> int:
         """Let these wait again, by lane and offset; answers how many of them were settled and are still there."""
         count = 0

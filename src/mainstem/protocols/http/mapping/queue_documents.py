@@ -157,6 +157,51 @@ class SeekWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     offset: Offset | None = None
 
 
+class SeekQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a queue would go: `time_ms` or `offset`."""
+
+    namespace: str = DEFAULT_NAMESPACE
+    time_ms: Offset | None = None
+    offset: Offset | None = None
+
+
+class SeekPreview(msgspec.Struct, frozen=True):
+    """What a queue has now, and would have after a seek."""
+
+    ready: int
+    """Messages that wait now."""
+    unsettled: int
+    """Messages that consumers have now."""
+    messages: int
+    """Messages from there on: they would wait, but for those that consumers have."""
+    consumers: int
+    """Who would get them."""
+
+
+class LettersQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Dead letters of which namespace; of all where none is named."""
+
+    namespace: str | None = None
+
+
+class LetterPlace(msgspec.Struct, frozen=True):
+    """A queue to which others send what they give up."""
+
+    queue: str
+    namespace: str
+    letters: int
+    """Messages that wait there."""
+    sources: list[str]
+    """The queues that send there, 100 at most."""
+
+
+class LetterPlaces(msgspec.Struct, frozen=True):
+    """The most letters first."""
+
+    places: list[LetterPlace]
+    letters: int
+
+
 class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Messages of one lane."""
 

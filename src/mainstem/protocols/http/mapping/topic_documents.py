@@ -122,6 +122,27 @@ class ConfigFact(msgspec.Struct, frozen=True):
     source: Literal["topic", "broker", "default"]
 
 
+class PastQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which stretch of time, in how many parts."""
+
+    from_ms: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | None = None
+    """None: the time of the first record that is still there."""
+    until_ms: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | None = None
+    parts: Annotated[int, msgspec.Meta(ge=1, le=200)] = 48
+    namespace: str = DEFAULT_NAMESPACE
+
+
+class TopicPast(msgspec.Struct, frozen=True):
+    """When the records of a topic are from."""
+
+    from_ms: int
+    until_ms: int
+    records: list[int]
+    """In each part of the time between, by offsets: those that compaction has taken count."""
+    partitions: int
+    """Looked at; of more, the first."""
+
+
 class TopicDocument(msgspec.Struct, frozen=True):
     """A topic."""
 

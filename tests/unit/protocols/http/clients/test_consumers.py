@@ -38,6 +38,27 @@ async def test_consumers_of_every_kind_are_one_list(client: Client) -> None:
     assert (await client.ask("GET", "/v1/topics/none/consumers")).problem == "unknown-topic"
 
 
+@with_client
+async def test_consumers_of_all_topics_are_one_list(client: Client) -> None:
+    await client.create("t", 2)
+    await client.publish("t", NOW_MS - 90_000, NOW_MS)
+    await behind(client, "slow", "t", 1)
+    await behind(client, "also-slow", "t", 1)
+    await behind(client, "elsewhere", (await _other(client)), 1)
+    page = await client.get("/v1/consumers")
+    worst = page["consumers"][0]
+    assert (worst["name"], worst["topic"], worst["lag_seconds"]) == ("also-slow", "t", 90.0)
+    assert {one["name"] for one in page["consumers"]} == {"slow", "also-slow", "elsewhere"}
+    assert page["complete"] is True
+    assert page["as_of_ms"] == NOW_MS
+    first = await client.get("/v1/consumers?sort=name&limit=2&kind=group")
+    second = await client.get(first["next"])
+    assert [one["name"] for one in first["consumers"] + second["consumers"]] == ["also-slow", "elsewhere", "slow"]
+    of_other = await client.get("/v1/consumers?search=other")
+    assert [one["name"] for one in of_other["consumers"]] == ["elsewhere"]
+    assert (await client.get("/v1/consumers?namespace=none"))["consumers"] == []
+
+
 async def _other(client: Client) -> str:
     await client.create("other")
     await client.publish("other", NOW_MS)

@@ -19,7 +19,7 @@ export function targetName(target) {
 /** @param {any[]|null} rows @param {() => void} again @param {string} empty */
 export function scheduleTable(rows, again, empty) {
   return table({
-    label: 'Schedule', rows, key: (one) => one.id, empty, sorted: 'none',
+    label: 'Schedule', rows: rows && [...rows].sort((a, b) => a.due_ms - b.due_ms), key: (one) => one.id, empty, sorted: 'none',
     columns: [
       { title: 'Due (UTC)', kind: 'time', cell: (one) => time(one.due_ms).slice(0, 19) },
       { title: 'In', number: true, cell: (one) => duration((one.due_ms - Date.now()) / 1000) },

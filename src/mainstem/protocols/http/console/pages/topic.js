@@ -170,4 +170,3 @@ function scheduledView(scheduled, name, context) {
     scheduleTable(scheduled?.schedules ?? null, context.again, `Nothing is scheduled to ${name}.`),
   ];
 }
-

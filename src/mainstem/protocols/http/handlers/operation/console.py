@@ -1,6 +1,6 @@
 """The console: static pages of our own, which speak to this API like any other client.
 
-Its files are read and packed once, at the start. Nothing in them is made at run time, so that one strict policy holds for all:
+Its files are read once, at the start. Nothing in them is made at run time, so that one strict policy holds for all:
 scripts and styles come from here alone, and no text can become markup.
 """
 
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import NamedTuple
+
+import cramjam
 
 from mainstem.protocols.http.codec import Request, Response
 from mainstem.protocols.http.errors import UnknownPath
@@ -20,8 +22,14 @@ from mainstem.protocols.http.handlers.routes import Call, Octets, Route
 OK, NOT_MODIFIED = 200, 304
 FOLDER = "console"
 INDEX = "index.html"
-PACKED_BELOW = 0.9
-"""A file that gzip does not make smaller than this is sent as it is."""
+PACKED_FROM_BYTES = 300
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "br": lambda plain: bytes(cramjam.brotli.compress(plain, 11)),
+    "gzip": lambda plain: gzip.compress(plain, 9, mtime=0),
+}
+"""By their names in HTTP, the better one first. Browsers take `br` from this machine or over TLS."""
+COMMENT = re.compile(rb"/\*.*?\*/", re.DOTALL)
+INDENT = re.compile(rb"^[ \t]+", re.MULTILINE)
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -51,14 +59,21 @@ HEADERS = (
 )
 
 
-class ConsoleFile(NamedTuple):
-    """A file as it is sent."""
+class ConsoleFile:
+    """A file as it is sent. It is packed when a client first asks for it so."""
 
-    content_type: str
-    plain: bytes
-    packed: bytes
-    """Empty: packing does not help."""
-    tag: str
+    def __init__(self, name: str, content: bytes) -> None:
+        suffix = "." + name.rpartition(".")[2]
+        self.content_type = TYPES[suffix]
+        self.plain = _without_comments(content) if suffix in (".js", ".css") else content
+        self.tag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
+        self._packed: dict[str, bytes] = {}
+
+    def packed(self, coding: str) -> bytes:
+        """In a coding of `PACKERS`."""
+        if coding not in self._packed:
+            self._packed[coding] = PACKERS[coding](self.plain)
+        return self._packed[coding]
 
 
 class Console:
@@ -66,7 +81,7 @@ class Console:
 
     def __init__(self) -> None:
         found = files("mainstem.protocols.http") / FOLDER
-        self.files = {f"/{FOLDER}/{name}": _load(name, item.read_bytes()) for name, item in _walk(found, "")}
+        self.files = {f"/{FOLDER}/{name}": ConsoleFile(name, item.read_bytes()) for name, item in _walk(found, "")}
 
     def routes(self) -> list[Route]:
         """What is served here, besides the page at the root. No part of the API."""
@@ -95,18 +110,18 @@ def _walk(folder: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]
             yield prefix + item.name, item
 
 
-def _load(name: str, plain: bytes) -> ConsoleFile:
-    packed = gzip.compress(plain, 9, mtime=0)
-    if len(packed) > len(plain) * PACKED_BELOW:
-        packed = b""
-    tag = f'"{hashlib.sha256(plain).hexdigest()[:20]}"'
-    return ConsoleFile(TYPES["." + name.rpartition(".")[2]], plain, packed, tag)
+def _without_comments(content: bytes) -> bytes:
+    """What only developers read is not sent. Each line keeps its number."""
+    bare = COMMENT.sub(lambda found: b"\n" * found[0].count(b"\n"), content)
+    return INDENT.sub(b"", bare)
 
 
 def _answer(found: ConsoleFile, request: Request) -> Response:
     headers = (*HEADERS, ("etag", found.tag), ("vary", "accept, accept-encoding"))
     if found.tag in (request.header(b"if-none-match") or ""):
         return Response(NOT_MODIFIED, b"", found.content_type, headers)
-    if found.packed and "gzip" in (request.header(b"accept-encoding") or ""):
-        return Response(OK, found.packed, found.content_type, (*headers, ("content-encoding", "gzip")))
-    return Response(OK, found.plain, found.content_type, headers)
+    accepted = (request.header(b"accept-encoding") or "").replace(" ", "").split(",")
+    coding = next((coding for coding in PACKERS if coding in accepted), None)
+    if coding is None or len(found.plain) < PACKED_FROM_BYTES:
+        return Response(OK, found.plain, found.content_type, headers)
+    return Response(OK, found.packed(coding), found.content_type, (*headers, ("content-encoding", coding)))

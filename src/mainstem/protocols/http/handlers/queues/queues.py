@@ -25,6 +25,9 @@ from mainstem.protocols.http.mapping.queue_documents import (
     INTERNAL_PREFIX,
     Count,
     LaneDocument,
+    LetterPlace,
+    LetterPlaces,
+    LettersQuery,
     MessageChange,
     MessagePage,
     MessagePath,
@@ -43,6 +46,8 @@ from mainstem.protocols.http.mapping.queue_documents import (
     RedriveDocument,
     RedriveList,
     RedrivePath,
+    SeekPreview,
+    SeekQuery,
     SeekWish,
     decode_place,
     describe_message,
@@ -57,6 +62,8 @@ QUEUES = "/v1/queues"
 QUEUE = "/v1/queues/{name}"
 MESSAGES = "/v1/queues/{name}/messages"
 MESSAGE = "/v1/queues/{name}/messages/{place}"
+LETTERS = "/v1/dead-letters"
+SOURCES_SHOWN_MAX = 100
 REDRIVES = "/v1/redrives"
 REDRIVE = "/v1/redrives/{number}"
 WRITES = (errors.StorageFull, errors.Overloaded, errors.Unavailable)
@@ -86,6 +93,9 @@ class QueueHandlers:
                   steps=QueuePath, query=QueueQuery, content=QueueChange, refusals=changes),
             Route("POST", QUEUE + "/seek", self.seek_queue, shown, steps=QueuePath, query=QueueQuery,
                   content=SeekWish, refusals=(errors.OffsetOutOfRange, *changes)),
+            Route("GET", QUEUE + "/seek", self.preview_seek, {OK: SeekPreview}, steps=QueuePath, query=SeekQuery,
+                  refusals=(errors.OffsetOutOfRange, errors.InvalidParameter, *unknown)),
+            Route("GET", LETTERS, self.list_dead_letters, {OK: LetterPlaces}, query=LettersQuery),
             Route("POST", QUEUE + "/redeliver", self.redeliver_messages, {OK: Count}, steps=QueuePath,
                   query=QueueQuery, content=RedeliverWish, refusals=(errors.OffsetOutOfRange, *changes)),
             Route("POST", QUEUE + "/purge", self.purge_queue, {OK: Count},
@@ -187,6 +197,36 @@ class QueueHandlers:
             raise errors.InvalidContent("either time_ms or offset", "/offset")
         await self._queues.seek(self._queue(call), time_ms=wish.time_ms, offset=wish.offset)
         return await self.get_queue(call)
+
+    async def preview_seek(self, call: Call) -> SeekPreview:
+        """What a seek would do. Nothing changes."""
+        query: SeekQuery = call.query
+        if (query.time_ms is None) is (query.offset is None):
+            raise errors.InvalidParameter("either time_ms or offset", "offset")
+        queue = self._queue(call)
+        count = await self._queues.preview_seek(queue, time_ms=query.time_ms, offset=query.offset)
+        return SeekPreview(queue.ready_count, queue.unsettled_count, count, queue.consumer_count)
+
+    async def list_dead_letters(self, call: Call) -> LetterPlaces:
+        """Queues to which others send what they give up, and how many letters wait there."""
+        pace = Pace(self._broker.clock)
+        places: dict[tuple[str, str], tuple[Queue, list[str]]] = {}
+        for namespace in list(self._queues.namespaces()):
+            if call.query.namespace not in (None, namespace):
+                continue
+            for queue in list(self._queues.all(namespace)):
+                await pace.step()
+                target = queue.rules.dead_letter
+                letters = None if target is None else self._queues.find(namespace, target.routing_key or queue.name)
+                if letters is not None and letters is not queue:
+                    places.setdefault((namespace, letters.name), (letters, []))[1].append(queue.name)
+        await self._queues.know(letters for letters, _ in places.values())
+        found = [
+            LetterPlace(letters.name, namespace, letters.ready_count, sorted(sources)[:SOURCES_SHOWN_MAX])
+            for (namespace, _), (letters, sources) in places.items()
+        ]
+        found.sort(key=lambda place: (-place.letters, place.namespace, place.queue))
+        return LetterPlaces(found, sum(place.letters for place in found))
 
     async def redeliver_messages(self, call: Call) -> Count:
         """Let settled messages wait again, as long as retention holds them."""

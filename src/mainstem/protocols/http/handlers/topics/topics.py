@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
 import msgspec
@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.catalog.topics import NewTopic, Topic
-from mainstem.broker.log import ReadResult, TimeAfter
+from mainstem.broker.log import Edge, ReadResult, TimeAfter
 from mainstem.model.errors import MainstemError, OffsetOutOfRange
 from mainstem.protocols.http import errors
 from mainstem.protocols.http.codec import Response, encode_json
@@ -25,11 +25,13 @@ from mainstem.protocols.http.mapping.topic_documents import (
     PartitionFacts,
     PartitionPath,
     PartitionsQuery,
+    PastQuery,
     Position,
     PositionQuery,
     TopicChange,
     TopicDocument,
     TopicPage,
+    TopicPast,
     TopicPath,
     TopicsQuery,
     TopicSummary,
@@ -49,6 +51,9 @@ SIZED_AT_ONCE = 32
 """Topics of a list, between two looks at the clock."""
 SIZED_PARTITIONS_MAX = 1_000
 """Of one topic, for its size in a list."""
+
+PAST_LOOKS_MAX = 2_000
+"""At the index of times, for one picture of the past."""
 
 WRITES = (errors.StorageFull, errors.Overloaded, errors.Unavailable)
 """What any change may meet."""
@@ -74,6 +79,7 @@ class TopicHandlers:
             Route("POST", TOPICS, self.create_topic, {CREATED: TopicDocument},
                   query=NoQuery, content=TopicWish, refusals=creation),
             Route("GET", TOPIC, self.get_topic, shown, steps=TopicPath, query=PartitionsQuery, refusals=unknown),
+            Route("GET", TOPIC + "/past", self.get_past, {OK: TopicPast}, steps=TopicPath, query=PastQuery, refusals=unknown),
             Route("PATCH", TOPIC, self.alter_topic, shown,
                   steps=TopicPath, query=NoQuery, content=TopicChange, refusals=(*unknown, *values, *WRITES)),
             Route("DELETE", TOPIC, self.delete_topic, {NO_CONTENT: None},
@@ -147,6 +153,36 @@ class TopicHandlers:
             return await self._broker.read(log, 0, 0)
         except OffsetOutOfRange as error:
             return await self._broker.read(log, error.start, 0)
+
+    async def get_past(self, call: Call) -> TopicPast:
+        """How many records came when. Of a topic with many partitions, the first are looked at."""
+        query: PastQuery = call.query
+        topic = self._topics.get(call.path.name, query.namespace)
+        pace, logs = Pace(self._broker.clock), topic.logs[: PAST_LOOKS_MAX // query.parts or 1]
+        until_ms = self._broker.clock.now_ms() if query.until_ms is None else query.until_ms
+        from_ms = await self._first_ms(logs, until_ms) if query.from_ms is None else query.from_ms
+        width = max(1, until_ms - from_ms) / query.parts
+        bounds = [from_ms + round(width * part) for part in range(query.parts)] + [until_ms + 1]
+        records = [0] * query.parts
+        for log in logs:
+            end = (await self._broker.find(log, Edge.END)).offset
+            places = []
+            for bound in bounds:
+                offset = (await self._broker.find(log, TimeAfter(bound))).offset
+                places.append(end if offset < 0 else offset)
+                await pace.step()
+            for part in range(query.parts):
+                records[part] += max(0, places[part + 1] - places[part])
+        return TopicPast(from_ms, until_ms, records, len(logs))
+
+    async def _first_ms(self, logs: Sequence[int], until_ms: int) -> int:
+        first = until_ms
+        for log in logs:
+            start = (await self._broker.find(log, Edge.START)).offset
+            lag = await self._lag.measure(log, start)
+            if lag.timestamp_ms is not None:
+                first = min(first, lag.timestamp_ms)
+        return first
 
     async def create_topic(self, call: Call) -> Response:
         """Create a topic. Answered when that is durable."""
