@@ -34,7 +34,9 @@ def rocketmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RocketmqBroke
         yield running
 
 
-@pytest.mark.parametrize("case", ["sending", "retry", "orderly", "delay", "lite", "broadcast", "balance"])
+@pytest.mark.parametrize(
+    "case", ["sending", "retry", "orderly", "delay", "lite", "broadcast", "balance", "reply", "recall"]
+)
 def test_client(jars: Distribution, rocketmq: RocketmqBroker, case: str) -> None:
     out = jars.run_source(PROGRAM, rocketmq.names, case, uuid.uuid4().hex[:8])
     assert out.splitlines()[-1] == f"ok {case}"

@@ -13,10 +13,12 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.client.utils.MessageUtil;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -37,6 +39,8 @@ public class RocketmqRemoting {
             case "lite": lite(); break;
             case "broadcast": broadcast(); break;
             case "balance": balance(); break;
+            case "reply": reply(); break;
+            case "recall": recall(); break;
             default: throw new IllegalArgumentException(arguments[1]);
         }
         System.out.println("ok " + arguments[1]);
@@ -304,6 +308,75 @@ public class RocketmqRemoting {
             check("1".equals(found.get("last-" + queue)), "the second has all " + found);
         }
         consumers.get(1).shutdown();
+        producer.shutdown();
+    }
+
+    /** A consumer replies to a request, and the producer that waits gets it. */
+    static void reply() throws Exception {
+        String topic = "reply-" + suffix;
+        DefaultMQProducer producer = producer();
+        DefaultMQProducer replier = new DefaultMQProducer("repliers-" + suffix);
+        replier.setNamesrvAddr(names);
+        replier.setInstanceName("replier");
+        replier.start();
+        DefaultMQPushConsumer consumer = consumer("reply", topic, "*");
+        consumer.setInstanceName("replying");
+        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            for (MessageExt one : messages) {
+                if (one.getKeys().equals("first")) {
+                    continue;
+                }
+                try {
+                    byte[] answer = ("answer to " + body(one)).getBytes(StandardCharsets.UTF_8);
+                    replier.send(MessageUtil.createReplyMessage(one, answer));
+                } catch (Exception error) {
+                    error.printStackTrace();
+                }
+            }
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        producer.send(message(topic, "a", "first", "first"));
+        consumer.start();
+        Message answer = producer.request(message(topic, "a", "k", "question"), 40_000);
+        check("answer to question".equals(new String(answer.getBody(), StandardCharsets.UTF_8)), "reply");
+        consumer.shutdown();
+        replier.shutdown();
+        producer.shutdown();
+    }
+
+    /** A delayed message that was recalled never comes; one that was not does. */
+    static void recall() throws Exception {
+        String topic = "recall-" + suffix;
+        DefaultMQProducer producer = producer();
+        Message kept = message(topic, "a", "kept", "kept");
+        Message recalled = message(topic, "a", "recalled", "recalled");
+        kept.setDelayTimeMs(6_000);
+        recalled.setDelayTimeMs(5_000);
+        producer.send(kept);
+        String handle = producer.send(recalled).getRecallHandle();
+        producer.recallMessage(topic, handle);
+        try {
+            producer.recallMessage(topic, handle);
+            check(false, "recalled twice");
+        } catch (MQBrokerException error) {
+            // It is not scheduled any more.
+        }
+        Map<String, Boolean> found = new ConcurrentHashMap<>();
+        CountDownLatch all = new CountDownLatch(1);
+        DefaultMQPushConsumer consumer = consumer("recall", topic, "*");
+        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            for (MessageExt one : messages) {
+                found.put(body(one), true);
+                if (body(one).equals("kept")) {
+                    all.countDown();
+                }
+            }
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        consumer.start();
+        await(all, "message");
+        check(found.size() == 1, "recalled: " + found);
+        consumer.shutdown();
         producer.shutdown();
     }
 }

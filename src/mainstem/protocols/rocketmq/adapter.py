@@ -24,6 +24,7 @@ from mainstem.protocols.rocketmq.handlers.remoting.membership import Membership
 from mainstem.protocols.rocketmq.handlers.remoting.offsets import GroupOffsets, OffsetHandlers
 from mainstem.protocols.rocketmq.handlers.remoting.pulling import PullHandlers
 from mainstem.protocols.rocketmq.handlers.remoting.querying import QueryHandlers
+from mainstem.protocols.rocketmq.handlers.remoting.replies import ReplyHandlers
 from mainstem.protocols.rocketmq.handlers.remoting.retries import RetryHandlers
 from mainstem.protocols.rocketmq.handlers.remoting.routes import RouteHandlers
 from mainstem.protocols.rocketmq.handlers.remoting.sending import SendHandlers
@@ -137,9 +138,10 @@ class RemotingBroker:
             **routes.handlers(),
             **SendHandlers(broker, settings, undecided).handlers(),
             **TransactionHandlers(broker, settings, self.membership, undecided).handlers(),
-            **PullHandlers(broker, self.membership, offsets, self._spawn).handlers(),
+            **PullHandlers(broker, settings, self.membership, offsets, self._spawn).handlers(),
             **OffsetHandlers(broker, offsets).handlers(),
             **self.membership.handlers(),
+            **ReplyHandlers(broker, settings, self.membership).handlers(),
             **RetryHandlers(broker, settings).handlers(),
             **QueryHandlers(broker).handlers(),
             **LockHandlers(broker, self.membership).handlers(),

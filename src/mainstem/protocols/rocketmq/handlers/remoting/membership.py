@@ -47,6 +47,8 @@ class Membership:
         self._consumers: dict[str, dict[RemotingConnection, Member]] = {}
         self._producers: dict[str, dict[RemotingConnection, tuple[str, int]]] = {}
         self._known: set[RemotingConnection] = set()
+        self._clients: dict[str, RemotingConnection] = {}
+        """By id; of several with one id the newest."""
         self.on_leave: list[Callable[[str, str], None]] = []
         """Called with a group and the id of a client that is no member any more."""
 
@@ -77,6 +79,10 @@ class Membership:
         """Ids and versions of clients with producers of a group."""
         return self._producers.get(group, {})
 
+    def client(self, client_id: str) -> RemotingConnection | None:
+        """The connection of a client."""
+        return self._clients.get(client_id)
+
     def groups(self) -> Iterable[str]:
         """Those that have consumers."""
         return self._consumers.keys()
@@ -96,6 +102,7 @@ class Membership:
         if connection not in self._known:
             self._known.add(connection)
             connection.on_close.append(self._closed)
+        self._clients[beat.client_id] = connection
         for producer in beat.producers:
             group = self._producers.setdefault(check_group(producer.group), {})
             group[connection] = (beat.client_id, call.command.version)
@@ -148,6 +155,8 @@ class Membership:
 
     def _closed(self, connection: RemotingConnection) -> None:
         self._known.discard(connection)
+        for client_id in [name for name, found in self._clients.items() if found is connection]:
+            del self._clients[client_id]
         for group in [name for name, found in self._producers.items() if connection in found]:
             self._remove_producer(group, connection)
         for group in [name for name, found in self._consumers.items() if connection in found]:

@@ -20,8 +20,9 @@ from mainstem.protocols.rocketmq.handlers.remoting.connection import RemotingCon
 from mainstem.protocols.rocketmq.handlers.remoting.membership import Membership
 from mainstem.protocols.rocketmq.handlers.remoting.offsets import GroupOffsets
 from mainstem.protocols.rocketmq.mapping.filters import ALL, TAG, Wants, make_filter
-from mainstem.protocols.rocketmq.mapping.messages import stored_message
+from mainstem.protocols.rocketmq.mapping.messages import CLUSTER, REPLY_TO_CLIENT, stored_message
 from mainstem.protocols.rocketmq.mapping.names import find_topic
+from mainstem.protocols.rocketmq.session.settings import RemotingSettings
 from mainstem.wire.record_batch import Record
 
 COMMITS_OFFSET, MAY_WAIT, HAS_FILTER, CLASS_FILTER = 1, 2, 4, 8
@@ -68,8 +69,11 @@ class Pull:
 class PullHandlers:
     """Of all connections."""
 
-    def __init__(self, broker: Broker, membership: Membership, offsets: GroupOffsets, spawn: Spawn) -> None:
+    def __init__(
+        self, broker: Broker, settings: RemotingSettings, membership: Membership, offsets: GroupOffsets, spawn: Spawn
+    ) -> None:
         self._broker = broker
+        self._cluster = settings.cluster_name
         self._topics = broker.topics
         self._membership = membership
         self._offsets = offsets
@@ -157,6 +161,9 @@ class PullHandlers:
             message = stored_message(pull.topic, pull.queue, record, host)
             if wants is not None and not wants(message.properties):
                 continue
+            if REPLY_TO_CLIENT in message.properties:
+                # A client makes the address of its reply of the cluster's name.
+                message = message._replace(properties={**message.properties, CLUSTER: self._cluster})
             part = encode_message(message)
             if parts and size + len(part) > pull.bytes_max:
                 next_offset = record.offset

@@ -5,7 +5,7 @@ What lay ready on a connection is handed to the log together, a commit for each 
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mainstem.broker.broker import Broker
@@ -33,9 +33,11 @@ from mainstem.protocols.rocketmq.mapping.names import (
     DEFAULT_TOPIC,
     RETRY_PREFIX,
     find_topic,
+    name_of,
     new_topic,
     physical_offset,
 )
+from mainstem.protocols.rocketmq.mapping.recalls import decode_handle, encode_handle
 from mainstem.protocols.rocketmq.session.settings import RemotingSettings
 
 ANSWER = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
@@ -90,11 +92,12 @@ class SendHandlers:
             RequestCode.SEND_MESSAGE: self.send,
             RequestCode.SEND_MESSAGE_V2: self.send,
             RequestCode.SEND_BATCH_MESSAGE: self.send,
+            RequestCode.RECALL_MESSAGE: self.recall,
         }
 
     def send(self, call: Call) -> Coroutine[Any, Any, None] | None:
         """To a topic that is there, or is made by it."""
-        names = _names(call)
+        names = field_names(call)
         name = self._target(call, names)
         topic = find_topic(self._topics, name)
         if topic is None:
@@ -181,14 +184,22 @@ class SendHandlers:
         if delayed.is_half:
             await self._publish_half(delayed, topic)
             return
-        await self._broker.publications.publish(topic, delayed.records)
-        _answer(delayed.sent, 0)
+        published = await self._broker.publications.publish(topic, delayed.records)
+        (record,), (place,) = delayed.records, published.positions
+        handle = encode_handle(name_of(topic), self._settings.broker_name, record.due_ms or 0, place.scheduled)
+        _answer(delayed.sent, 0, {**ANSWER, "recallHandle": handle})
+
+    async def recall(self, call: Call) -> None:
+        """A delayed message is never published, if it is not due. Raises NotScheduled, RequestRefused."""
+        record_id = decode_handle(call.text("recallHandle"), call.text("topic"))
+        await self._broker.schedules.cancel(record_id)
+        call.answer({"msgId": record_id.hex()})
 
     async def _publish_half(self, delayed: _Delayed, topic: Topic) -> None:
         """Stored, and shown to nobody until the producer decides."""
         call, queue = delayed.sent.call, delayed.sent.queue
         (record,) = delayed.records
-        properties = decode_properties(call.fields.get(_names(call)["properties"], ""))
+        properties = decode_properties(call.fields.get(field_names(call)["properties"], ""))
         seconds = properties.get("CHECK_IMMUNITY_TIME_IN_SECONDS", "")
         first_ms = int(seconds) * 1_000 if seconds.isdecimal() and len(seconds) < 8 else None
         group = call.fields.get("a") or call.fields.get("producerGroup", "")
@@ -205,9 +216,9 @@ class SendHandlers:
         )
 
 
-def _names(call: Call) -> dict[str, str]:
+def field_names(call: Call) -> dict[str, str]:
     """Of the fields of a request."""
-    return LONG if call.command.code == RequestCode.SEND_MESSAGE else SHORT
+    return LONG if call.command.code in (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE) else SHORT
 
 
 class _Delayed(NamedTuple):
@@ -228,11 +239,11 @@ def _committed(answer: Answer[list[CommitResult]], sent: list[Sent]) -> None:
             one.call.refuse(result)
 
 
-def _answer(sent: Sent, offset: int) -> None:
+def _answer(sent: Sent, offset: int, more: Mapping[str, str] = ANSWER) -> None:
     call, topic, queue, unique_key, messages = sent
     ids = [message_id(call.connection.host, topic.logs[queue], offset + at) for at in range(messages)]
     call.answer(
-        {"msgId": SEPARATOR.join(ids), "queueId": queue, "queueOffset": offset, "transactionId": unique_key, **ANSWER}
+        {"msgId": SEPARATOR.join(ids), "queueId": queue, "queueOffset": offset, "transactionId": unique_key, **more}
     )
 
 
