@@ -86,10 +86,17 @@ class ConnectionFacts(msgspec.Struct, frozen=True):
 
 
 class Dialect(Protocol):
-    """What management asks. All but `connections` raise NotInDialect."""
+    """What management and other protocols of queues ask. All but `connections` raise NotInDialect."""
 
     def queue_properties(
-        self, name: str, arguments: Mapping[str, object], *, durable: bool, auto_delete: bool
+        self,
+        name: str,
+        arguments: Mapping[str, object],
+        *,
+        durable: bool,
+        auto_delete: bool,
+        exclusive: bool = False,
+        hidden: bool = False,
     ) -> QueueProperties:
         """What a declaration with these arguments asks for."""
 

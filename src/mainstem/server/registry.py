@@ -23,6 +23,8 @@ from mainstem.protocols.registry import adapter as schema_registry
 from mainstem.protocols.registry.session import RegistrySettings
 from mainstem.protocols.rocketmq import adapter as rocketmq
 from mainstem.protocols.rocketmq.session.settings import GrpcSettings, NamesSettings, RemotingSettings
+from mainstem.protocols.stomp import adapter as stomp
+from mainstem.protocols.stomp.session.settings import StompSettings, WebSettings
 
 if TYPE_CHECKING:
     from mainstem.broker.broker import Broker
@@ -110,6 +112,14 @@ def _connect_rocketmq_names(services: Services, settings: msgspec.Struct) -> Ope
     return rocketmq.NameServer(cast(NamesSettings, settings), services.broker, services.operations).open_session
 
 
+def _connect_stomp(services: Services, settings: msgspec.Struct) -> OpenSession:
+    return stomp.StompAdapter(cast(StompSettings, settings), services.broker, services.operations).open_session
+
+
+def _connect_stomp_websocket(services: Services, settings: msgspec.Struct) -> OpenSession:
+    return stomp.WebAdapter(cast(WebSettings, settings), services.broker, services.operations).open_session
+
+
 REGISTERED: dict[str, Registration] = {
     registration.name: registration
     for registration in (
@@ -148,8 +158,7 @@ REGISTERED: dict[str, Registration] = {
         Registration(
             schema_registry.NAME, (), RegistrySettings, _connect_schema_registry, schema_registry.check_listening
         ),
+        Registration(stomp.NAME, (stomp.PORT,), StompSettings, _connect_stomp, stomp.check_listening, stomp.introduce),
+        Registration(stomp.WEB_NAME, (stomp.WEB_PORT,), WebSettings, _connect_stomp_websocket),
     )
 }
-
-PLANNED = frozenset({"stomp"})
-"""Names that are spoken for: refused with a better word than "unknown"."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from mainstem.server.registry import PLANNED, REGISTERED
+from mainstem.server.registry import REGISTERED
 from mainstem.server.settings import SECTIONS, Key, Kind, Limits, Node, Settings, known_keys
 from mainstem.server.settings_sources import (
     CONFIG_VARIABLE,
@@ -109,13 +109,8 @@ def _describe_unknown(entry: Entry) -> str:
     written = entry.key
     if entry.key.startswith(PREFIX):
         known = [key.variable for key in known_keys().values()]
-        for listed in (Kind.LISTEN, Kind.ADVERTISE):
-            if entry.key.startswith(prefix := f"{PREFIX}{listed.value.upper()}_"):
-                section, name = listed.value, entry.key.removeprefix(prefix).lower()
     elif section in {Kind.LISTEN.value, Kind.ADVERTISE.value}:
         written, known = name, list(REGISTERED)
-    if section in {Kind.LISTEN.value, Kind.ADVERTISE.value} and name in PLANNED:
-        return f"{name!r} ({entry.origin}) is not available in this version; known: {', '.join(REGISTERED)}"
     what = "listener" if written == name else "setting"
     near = difflib.get_close_matches(written, known, n=1, cutoff=0.5)
     if near:

@@ -12,7 +12,15 @@ from mainstem.protocols.registry.session import RegistrySession, RegistrySetting
 from mainstem.transport.session import Session, Wake
 from mainstem.wire.websocket.frames import BINARY, NORMAL, PING, encode_close, masked
 from mainstem.wire.websocket.session import WebSocketLimits, WebSocketSession
-from tests.contract.sessions import amqp_case, http2_case, kafka_case, mqtt_case, pulsar_case, remoting_case
+from tests.contract.sessions import (
+    amqp_case,
+    http2_case,
+    kafka_case,
+    mqtt_case,
+    pulsar_case,
+    remoting_case,
+    stomp_case,
+)
 from tests.support.clients.fixed_operations import FixedOperations
 
 
@@ -204,6 +212,17 @@ def cases() -> Iterator[Case]:
             input_bytes_max=mqtt_case.SETTINGS.packet_bytes_max,
             refuses_in_silence=True,
             opening=mqtt_case.OPENING,
+        )
+    for name, is_late in (("stomp", False), ("stomp, answered later", True)):
+        scripts = stomp_case.StubBroker(is_late=is_late)
+        yield Case(
+            name,
+            scripts.open,
+            scripts.settle,
+            stomp_case.CONVERSATION,
+            stomp_case.OVERSIZE,
+            input_bytes_max=10_001,
+            opening=stomp_case.OPENING,
         )
     yield Case(
         "http2",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mainstem.server.registry import PLANNED, REGISTERED
+from mainstem.server.registry import REGISTERED
 from mainstem.server.settings import known_keys
 from mainstem.server.settings_resolution import Resolved, SettingsRefused, resolve
 from mainstem.server.settings_sources import Flags
@@ -152,17 +152,6 @@ def test_an_unknown_key_of_a_file_is_refused(text: str, name: str, hint: str, tm
     assert hint in problem
 
 
-@pytest.mark.parametrize("name", sorted(PLANNED))
-def test_a_protocol_to_come_is_refused_as_such(name: str, tmp_path: Path) -> None:
-    for problem in (
-        refused(listen=[f"{name}=h:1"]),
-        refused({f"MAINSTEM_LISTEN_{name.upper().replace('-', '_')}": "h:1"}),
-        refused(config=written(tmp_path, f"[listen]\n{name} = 'h:1'")),
-    ):
-        assert name in problem
-        assert "not available in this version" in problem
-
-
 @pytest.mark.parametrize(
     "flags",
     [
@@ -224,4 +213,3 @@ def test_all_problems_are_reported_at_once() -> None:
 def test_names_are_unambiguous() -> None:
     variables = [key.variable for key in known_keys().values()]
     assert len(set(variables)) == len(variables)
-    assert not PLANNED & set(REGISTERED)

@@ -256,7 +256,7 @@ class OpenLanes:
         if lane.is_reserving:
             return
         lane.is_reserving = True
-        until = max(lane.ready[-1].offset + 1, lane.tail) + RESERVED_OFFSETS
+        until = max(lane.ready[-1].offset + 1 if lane.ready else 0, lane.tail) + RESERVED_OFFSETS
 
         def done(answer: Answer[None]) -> None:
             lane.is_reserving = False

@@ -319,6 +319,12 @@ class Queue:
         """Give out by another rule than the queue's kind has."""
         self._rule = rule
 
+    def prepare(self) -> None:
+        """Reserve what comes first before it is there: else consumers get it one write to the disk later than need be."""
+        for lane in self.lanes:
+            if lane.tail >= lane.reserve_at:
+                self._parts.lanes.reserve(lane)
+
     def detach(self, consumer: Consumer) -> None:
         """Serve no more. What it has not settled stays given out: its holder settles it or gives it back."""
         if self.readers is not None:

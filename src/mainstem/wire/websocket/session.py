@@ -120,7 +120,10 @@ class WebSocketState(enum.Enum):
 
 
 class WebSocketSession:
-    """One connection. Where sub-protocols are named, a client must offer one of them."""
+    """One connection. Where sub-protocols are named, a client must offer one of them, unless it need not offer any.
+
+    A session of text is sent as text wherever that is UTF-8, each part of its output a message; it takes both kinds of messages.
+    """
 
     def __init__(
         self,
@@ -130,13 +133,16 @@ class WebSocketSession:
         subprotocols: Sequence[str] = (),
         *,
         is_text: bool = False,
+        needs_subprotocol: bool = True,
     ) -> None:
         self._wake = wake
         self._limits = limits
         self._open_carried = open_carried
         self._subprotocols = subprotocols
-        self._opcode = TEXT if is_text else BINARY
-        self._utf8 = codecs.getincrementaldecoder("utf-8")() if is_text else None
+        self._needs_subprotocol = needs_subprotocol
+        self._is_text = is_text
+        self._utf8: codecs.IncrementalDecoder | None = None
+        """Checks the message of text that is coming."""
         self._state = WebSocketState.HANDSHAKE
         self._carried: Carried | None = None
         self._output: list[Buffer] = []
@@ -254,7 +260,7 @@ class WebSocketSession:
             return 0
         upgrade = decode_upgrade(head[:end])
         chosen = upgrade.choose(self._subprotocols)
-        if chosen is None and self._subprotocols:
+        if chosen is None and self._subprotocols and (self._needs_subprotocol or upgrade.offered):
             raise HandshakeRefused(400, f"none of {', '.join(self._subprotocols)} is offered")
         self._carried = self._open_carried(self._wake, chosen, upgrade)
         self._output.append(encode_accepted(upgrade, chosen))
@@ -299,8 +305,10 @@ class WebSocketSession:
         if not head.is_control:
             if (head.opcode == CONTINUATION) == (self._message_bytes < 0):
                 raise WebSocketError(PROTOCOL_ERROR, "a message begins where none may, or goes on where none began")
-            if head.opcode not in (CONTINUATION, self._opcode):
+            if head.opcode not in (CONTINUATION, BINARY) and not (head.opcode == TEXT and self._is_text):
                 raise WebSocketError(UNSUPPORTED, "messages of this kind are not taken here")
+            if head.opcode != CONTINUATION:
+                self._utf8 = codecs.getincrementaldecoder("utf-8")() if head.opcode == TEXT else None
             self._message_bytes = max(self._message_bytes, 0) + head.size
             if self._message_bytes > self._limits.message_bytes_max:
                 raise WebSocketError(TOO_BIG, f"a message has at most {self._limits.message_bytes_max} bytes")
@@ -354,7 +362,7 @@ class WebSocketSession:
         step = self._limits.output_bytes_step
         for part in carried.take_output():
             view = memoryview(part)
-            if self._utf8 is not None:
+            if self._is_text and _is_utf8(view):
                 self._output += encode_message(TEXT, [part])
                 continue
             for at in range(0, len(view), step):
@@ -366,3 +374,11 @@ class WebSocketSession:
         if self._state is WebSocketState.OPEN:
             self._state = WebSocketState.ENDED
             self._output.append(encode_close(code, why))
+
+
+def _is_utf8(view: memoryview) -> bool:
+    try:
+        str(view, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True

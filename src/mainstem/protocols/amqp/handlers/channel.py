@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mainstem.broker.queues import Message
+from mainstem.broker.queues.delivery.times import DeliveryTimes
 from mainstem.protocols.amqp.codec.framing import METHOD, encode_content, encode_frame
 from mainstem.protocols.amqp.codec.methods import Method, encode_method
 from mainstem.protocols.amqp.errors import AmqpError, ChannelError
 from mainstem.protocols.amqp.handlers.calls import call, id_of
 from mainstem.protocols.amqp.handlers.deliver.shared_prefetch import SharedPrefetch
-from mainstem.protocols.amqp.handlers.deliver.times import DeliveryTimes, timed_out
 from mainstem.protocols.amqp.handlers.deliver.unacknowledged import Unacknowledged, shares
 from mainstem.protocols.amqp.handlers.publish.plans import Plan
 from mainstem.protocols.amqp.handlers.publish.publishing import Publisher
@@ -260,7 +260,7 @@ class Channel:
             settings = self.connection.session.settings
             timeout_ms = settings.consumer_timeout_ms if isinstance(holder, Getter) else holder.timeout_ms
             if timeout_ms and seconds * 1000 > timeout_ms:
-                self.fail(timed_out(self.number, timeout_ms), b"")
+                self.fail(_timed_out(self.number, timeout_ms), b"")
 
     # Methods ---------------------------------------------------------------------------------------------------------
 
@@ -302,3 +302,12 @@ class Channel:
         given = self.unacked.take_all()
         if given:
             self.connection.settling.requeue(given, failed=True, error="its channel ended")
+
+
+def _timed_out(channel: int, timeout_ms: int) -> ChannelError:
+    """What the client is told then, in RabbitMQ's words."""
+    return ChannelError(
+        406,
+        f"delivery acknowledgement on channel {channel} timed out. Timeout value used: {timeout_ms} ms. "
+        "This timeout value can be configured, see consumers doc guide to learn more",
+    )

@@ -62,12 +62,24 @@ class AmqpDialect:
 
     @_in_words
     def queue_properties(
-        self, name: str, arguments: Mapping[str, object], *, durable: bool, auto_delete: bool
+        self,
+        name: str,
+        arguments: Mapping[str, object],
+        *,
+        durable: bool,
+        auto_delete: bool,
+        exclusive: bool = False,
+        hidden: bool = False,
     ) -> QueueProperties:
         """What a declaration with these arguments asks for."""
         table = table_of(arguments)
         return queue_properties(
-            table, f"queue '{name}'", durable=durable, exclusive=False, auto_delete=auto_delete, hidden=False
+            table,
+            f"queue '{name}'",
+            durable=durable and not exclusive,
+            exclusive=exclusive,
+            auto_delete=auto_delete,
+            hidden=hidden,
         )
 
     def queue_arguments(self, properties: QueueProperties) -> Mapping[str, Any]:

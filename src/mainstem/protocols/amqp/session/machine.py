@@ -20,10 +20,10 @@ from mainstem.protocols.amqp.codec.methods import Method, decode_method, encode_
 from mainstem.protocols.amqp.errors import AmqpError, ChannelError, ConnectionError_, fail, not_allowed
 from mainstem.protocols.amqp.session import handshake
 from mainstem.protocols.amqp.session.handshake import PROTOCOL_HEADER
-from mainstem.protocols.amqp.session.heartbeat import Heartbeat
 from mainstem.protocols.amqp.session.ports import ConnectionPort, SessionChannel
 from mainstem.protocols.amqp.session.settings import FRAME_BYTES_MIN, AmqpSettings
 from mainstem.protocols.amqp.session.state import TRANSITIONS, AmqpState
+from mainstem.wire.heartbeat import Heartbeat
 
 log = logging.getLogger(__name__)
 

@@ -1,10 +1,8 @@
-"""How long deliveries of a channel have waited for their acknowledgement."""
+"""How long deliveries to one client have waited for their acknowledgement."""
 
 from __future__ import annotations
 
 from collections import deque
-
-from mainstem.protocols.amqp.errors import ChannelError
 
 
 class DeliveryTimes:
@@ -31,12 +29,3 @@ class DeliveryTimes:
         if runs[0][1] == 0.0:
             runs[0] = (runs[0][0], now)
         return now - runs[0][1]
-
-
-def timed_out(channel: int, timeout_ms: int) -> ChannelError:
-    """What the client is told then, in RabbitMQ's words."""
-    return ChannelError(
-        406,
-        f"delivery acknowledgement on channel {channel} timed out. Timeout value used: {timeout_ms} ms. "
-        "This timeout value can be configured, see consumers doc guide to learn more",
-    )

@@ -1,0 +1,1 @@
+"""What frames do to the broker."""
