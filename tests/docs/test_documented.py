@@ -34,6 +34,8 @@ def test_every_setting_is_documented_with_its_default(key: Key) -> None:
 def written_default(key: Key) -> str:
     if key.name.startswith("listen."):
         return " ".join(map(str, key.default))
+    if isinstance(key.default, tuple) and key.default and isinstance(key.default[0], str):
+        return " ".join(key.default)
     if key.default is None or key.default == ():
         return "none"
     return str(key.default).replace("_", "")

@@ -271,6 +271,10 @@ class Server:
         broker.topics.node = self._operations.node()
         broker.stages.govern(self._settings.stages)
         broker.devices.govern(self._settings.devices)
+        try:
+            broker.door.govern(self._settings.users, self._settings.tokens)
+        except ValueError as error:
+            raise StartRefused(str(error)) from None
         self._broker = broker
         services = Services(self._operations, broker)
         for name, registration in REGISTERED.items():

@@ -17,6 +17,8 @@ from mainstem.broker.devices.limits import DeviceLimits
 from mainstem.broker.intake import UNWRITTEN_BYTES_MAX
 from mainstem.broker.queues.settings import QueueSettings
 from mainstem.broker.staging.stages import StageRules
+from mainstem.broker.users.settings import UserSettings
+from mainstem.broker.users.tokens import TokenSettings
 from mainstem.model.bounds import Positive
 from mainstem.server.pipeline_worker import PipelineSettings
 from mainstem.server.registry import REGISTERED
@@ -63,6 +65,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     stages: StageRules
     devices: DeviceLimits
     queues: QueueSettings
+    users: UserSettings
+    tokens: TokenSettings
     pipelines: PipelineSettings
     protocols: dict[str, msgspec.Struct]
     """The section of each registered protocol, by its name."""
@@ -102,6 +106,8 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "stages": StageRules,
     "devices": DeviceLimits,
     "queues": QueueSettings,
+    "users": UserSettings,
+    "tokens": TokenSettings,
     "pipelines": PipelineSettings,
     **{name: registration.settings for name, registration in REGISTERED.items()},
 }

@@ -172,6 +172,8 @@ def _build(values: Mapping[str, Setting]) -> Settings:
         stages=section("stages"),
         devices=section("devices"),
         queues=section("queues"),
+        users=section("users"),
+        tokens=section("tokens"),
         pipelines=section("pipelines"),
         protocols={name: section(name) for name in REGISTERED},
         listen={name: values[f"listen.{name}"].value for name in REGISTERED},

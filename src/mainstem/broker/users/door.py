@@ -29,6 +29,8 @@ from mainstem.broker.users.access import ANONYMOUS, GUEST, Access
 from mainstem.broker.users.callers import Caller, LoginRefused
 from mainstem.broker.users.logins import Logins
 from mainstem.broker.users.passwords import Passwords
+from mainstem.broker.users.settings import UserSettings
+from mainstem.broker.users.tokens import Tokens, TokenSettings, looks_like_token
 from mainstem.coordination.administration.entries import User
 from mainstem.model.endpoints import Endpoints
 from mainstem.wire.scram import MalformedScram, ScramExchange, Verifier, WrongCredentials, derive
@@ -76,6 +78,8 @@ class Door:
         self._clock = clock
         self._random = random
         self._entrances: dict[str, Entrance] = {}
+        self.tokens = Tokens(clock, access.passwords.work)
+        self._tasks: set[asyncio.Task[None]] = set()
         self._memory_key = random(32)
         self._remembered: OrderedDict[bytes, Remembered] = OrderedDict()
 
@@ -83,6 +87,11 @@ class Door:
     def passwords(self) -> Passwords:
         """What checks them."""
         return self._access.passwords
+
+    def govern(self, users: UserSettings, tokens: TokenSettings) -> None:
+        """These settings hold. Raises ValueError."""
+        self.passwords.iterations = users.scram_iterations
+        self.tokens.govern(tokens)
 
     def open(self, protocol: str, entrance: Entrance) -> None:
         """A protocol says how its settings let clients in."""
@@ -107,6 +116,13 @@ class Door:
             raise LoginRefused("a login is needed")
         return self._access.admit(ANONYMOUS, endpoints.peer_host, is_superuser=True)
 
+    def admit_unnamed(self, protocol: str, endpoints: Endpoints) -> Caller:
+        """Who asks for a login without a name, as RabbitMQ has it: it is `guest`. Raises LoginRefused."""
+        user = self._access.find(GUEST)
+        if user is None or user.is_disabled or not self.may_be_anonymous(protocol, endpoints):
+            raise LoginRefused("a login is needed")
+        return self._access.admit(GUEST, endpoints.peer_host)
+
     # Name and password
 
     async def log_in_with_password(self, protocol: str, name: str, password: bytes, endpoints: Endpoints) -> Caller:
@@ -124,7 +140,10 @@ class Door:
         return answer
 
     def ask_password(self, protocol: str, name: str, password: bytes, endpoints: Endpoints, tell: Told) -> None:
-        """The same for who does not await: `tell` is called at once or later."""
+        """The same for who does not await: `tell` is called at once or later. A token is taken for a password, too."""
+        if self.tokens.are_taken and looks_like_token(password):
+            self.ask_token(protocol, password.decode("ascii", "replace"), endpoints, tell)
+            return
         host = endpoints.peer_host
         digest = hmac.digest(self._memory_key, b"\0".join((protocol.encode(), name.encode(), password)), "sha256")
 
@@ -184,6 +203,48 @@ class Door:
             return LoginRefused("User can only log in via localhost")
         is_superuser = bool(entrance.superuser) and name == entrance.superuser
         return self._access.admit(name, endpoints.peer_host, is_superuser=is_superuser)
+
+    # Tokens and certificates
+
+    async def log_in_with_token(self, protocol: str, token: str, endpoints: Endpoints) -> Caller:
+        """Who has this token: the caller ends with it. Raises LoginRefused."""
+        try:
+            proof = await self.tokens.prove(token)
+        except LoginRefused:
+            self._logins.refused(protocol, "of a token", endpoints.peer_host)
+            raise
+        caller = self._admit_vouched(protocol, proof.user, endpoints)
+        caller.roles, caller.expires_ms = proof.roles, proof.expires_ms
+        return caller
+
+    def ask_token(self, protocol: str, token: str, endpoints: Endpoints, tell: Told) -> None:
+        """The same for who does not await."""
+
+        async def ask() -> None:
+            try:
+                tell(await self.log_in_with_token(protocol, token, endpoints))
+            except LoginRefused as refusal:
+                tell(refusal)
+
+        task = asyncio.get_running_loop().create_task(ask())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def log_in_with_certificate(self, protocol: str, endpoints: Endpoints) -> Caller:
+        """Who the certificate of the connection names. Raises LoginRefused."""
+        user = "" if endpoints.certificate is None else endpoints.certificate.user
+        if not user:
+            raise LoginRefused("there is no certificate that names a user")
+        return self._admit_vouched(protocol, user, endpoints)
+
+    def _admit_vouched(self, protocol: str, name: str, endpoints: Endpoints) -> Caller:
+        """Others vouch for the name. It may be one that is not among the users: then nothing was given to it."""
+        user = self._access.find(name)
+        is_built_in = name == ANONYMOUS or (user is not None and self._access.is_first(user))
+        if is_built_in or (user is not None and user.is_disabled):
+            self._logins.refused(protocol, name, endpoints.peer_host)
+            raise LoginRefused(FAILED)
+        return self._access.admit(name, endpoints.peer_host)
 
     # SCRAM
 

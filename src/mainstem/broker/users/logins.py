@@ -140,6 +140,11 @@ class Logins:
         offender.failed(now)
         self._tell(protocol, name, host)
 
+    def refused(self, protocol: str, name: str, host: str) -> None:
+        """A proof was wrong that nobody can guess, so that it slows nobody: a token, or a certificate."""
+        self.failures[protocol] += 1
+        self._tell(protocol, name, host)
+
     @property
     def offenders(self) -> int:
         """How many are remembered."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+NAME = "amqp"
 PASS_SECONDS = 0.004
 """How long one connection may keep the loop; then others have their turn."""
 LOW_ON_DISK = "low on disk"
@@ -107,8 +108,24 @@ class AmqpConnection:
     def _force_closed(self, reason: str) -> None:
         self.session.fail(ConnectionError_(CONNECTION_FORCED, reason))
 
-    def update_secret(self, secret: bytes) -> None:
-        """Passwords do not run out here: who is in stays in."""
+    def mechanisms(self) -> list[str]:
+        """By which the client may say who it is."""
+        return self.node.mechanisms(self.endpoints)
+
+    def update_secret(self, secret: bytes, done: Callable[[bool], None]) -> None:
+        """A token of the same user holds from now on. Passwords do not run out: who came in by one stays in."""
+        if self.caller.expires_ms is None:
+            done(True)
+            return
+
+        def told(caller: Caller | LoginRefused) -> None:
+            is_taken = not isinstance(caller, LoginRefused) and caller.name == self.user
+            if not isinstance(caller, LoginRefused) and is_taken and caller.expires_ms is not None:
+                self.caller.roles = caller.roles
+                self.caller.renew(caller.expires_ms)
+            done(is_taken)
+
+        self.node.broker.door.ask_token(NAME, secret.decode("ascii", "replace"), self.endpoints, told)
 
     def open_host(self, name: str) -> None:
         """The virtual host to work in."""

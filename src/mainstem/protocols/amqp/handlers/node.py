@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.users.callers import Caller, LoginRefused
 from mainstem.broker.users.door import Told
 from mainstem.model.endpoints import Endpoints
 from mainstem.protocols.amqp.codec.field_table import Field, Table, decode_table, text
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NAME = "amqp"
+EXTERNAL, ANONYMOUS = "EXTERNAL", "ANONYMOUS"
 
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
 """Runs a coroutine to its end, on the broker's thread."""
@@ -91,12 +93,30 @@ class Node:
             "version": text(COMPATIBLE_VERSION),
         }
 
+    def mechanisms(self, endpoints: Endpoints) -> list[str]:
+        """By which a client of this connection may say who it is."""
+        external = [EXTERNAL] if endpoints.certificate is not None and endpoints.certificate.user else []
+        anonymous = [ANONYMOUS] if self.broker.door.may_be_anonymous(NAME, endpoints) else []
+        return [*external, "AMQPLAIN", "PLAIN", *anonymous]
+
+    def _admit(self, admit: Callable[[str, Endpoints], Caller], endpoints: Endpoints) -> Caller | LoginRefused:
+        try:
+            return admit(NAME, endpoints)
+        except LoginRefused as refusal:
+            return refusal
+
     def authenticate(self, mechanism: str, response: bytes, endpoints: Endpoints, tell: Told) -> None:
         """Who it is, now or later. Raises AmqpError for what cannot be understood."""
         if mechanism == "PLAIN":
             user, password = _plain(response)
         elif mechanism == "AMQPLAIN":
             user, password = _amqplain(response)
+        elif mechanism == ANONYMOUS:
+            tell(self._admit(self.broker.door.admit_unnamed, endpoints))
+            return
+        elif mechanism == EXTERNAL and EXTERNAL in self.mechanisms(endpoints):
+            tell(self._admit(self.broker.door.log_in_with_certificate, endpoints))
+            return
         else:
             fail(503, f"unknown authentication mechanism '{mechanism}'")
         self.broker.door.ask_password(NAME, user, password, endpoints, tell)

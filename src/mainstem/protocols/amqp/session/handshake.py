@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from mainstem.protocols.amqp.codec.field_table import Field
 from mainstem.protocols.amqp.codec.methods import Method
 from mainstem.protocols.amqp.errors import ConnectionError_, not_allowed
-from mainstem.protocols.amqp.session.ports import LoginRefused
 from mainstem.protocols.amqp.session.settings import FRAME_BYTES_MIN
 from mainstem.protocols.amqp.session.state import AmqpState
 
@@ -20,7 +19,6 @@ log = logging.getLogger(__name__)
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 ACCEPTED_HEADERS = (PROTOCOL_HEADER, b"AMQP\x01\x01\x00\x09")
 """Of 0-9-1, and of 0-9, which is near enough."""
-MECHANISMS = "AMQPLAIN PLAIN"
 LOCALES = "en_US"
 
 
@@ -37,7 +35,7 @@ def greet(session: AmqpSession, header: bytes) -> int:
         version_major=0,
         version_minor=9,
         server_properties=session.connection.properties(),
-        mechanisms=MECHANISMS,
+        mechanisms=" ".join(session.connection.mechanisms()),
         locales=LOCALES,
     )
     return len(header)
@@ -104,12 +102,18 @@ def open_host(session: AmqpSession, method: Method) -> None:
 
 def update_secret(session: AmqpSession, method: Method) -> None:
     """connection.update-secret."""
-    try:
-        session.connection.update_secret(method["new_secret"])
-    except LoginRefused as refusal:
-        log.warning("a new secret is refused: %s", refusal)
-        not_allowed("New secret was refused by one of the backends")
-    session.send(0, "connection.update-secret-ok")
+    session.hold()
+
+    def answer(is_taken: bool) -> None:
+        if not session.finished:
+            if is_taken:
+                session.send(0, "connection.update-secret-ok")
+            else:
+                log.warning("a new secret is refused")
+                session.fail(ConnectionError_(530, "New secret was refused by one of the backends"))
+        session.release()
+
+    session.connection.update_secret(method["new_secret"], answer)
 
 
 def _check_negotiated(name: str, value: int, least: int, most: int) -> None:

@@ -10,10 +10,6 @@ from mainstem.protocols.amqp.codec.framing import ChannelPort
 from mainstem.protocols.amqp.codec.methods import Method
 
 
-class LoginRefused(Exception):
-    """The peer may not go on with this secret. The reason is for our log, not for the peer."""
-
-
 class SessionChannel(ChannelPort, Protocol):
     """One channel of a connection."""
 
@@ -33,11 +29,14 @@ class ConnectionPort(Protocol):
     def properties(self) -> Table:
         """What the server says of itself."""
 
+    def mechanisms(self) -> list[str]:
+        """By which the client may say who it is."""
+
     def login(self, mechanism: str, response: bytes, done: Callable[[bool], None]) -> None:
         """Who it is; `done` is told, now or later, whether that is proven. Raises AmqpError."""
 
-    def update_secret(self, secret: bytes) -> None:
-        """The password again. Raises LoginRefused."""
+    def update_secret(self, secret: bytes, done: Callable[[bool], None]) -> None:
+        """A new token; `done` is told, now or later, whether the client may go on with it."""
 
     def open_host(self, name: str) -> None:
         """The virtual host to work in. Raises AmqpError."""

@@ -88,14 +88,17 @@ class Callers:
         self._is_here_alone = is_here_alone
 
     def admit(
-        self, name: str, password: bytes, endpoints: Endpoints, done: Callable[[Caller | NotAuthorised], None]
+        self, name: str | None, password: bytes, endpoints: Endpoints, done: Callable[[Caller | NotAuthorised], None]
     ) -> None:
-        """Who asks, now or later: `done` is told."""
+        """Who asks, now or later: `done` is told. Without a name the password is a token."""
 
         def told(caller: broker_callers.Caller | LoginRefused) -> None:
             done(NotAuthorised("Login failed") if isinstance(caller, LoginRefused) else self._admitted(caller))
 
-        self._broker.door.ask_password(NAME, name, password, endpoints, told)
+        if name is None:
+            self._broker.door.ask_token(NAME, password.decode("ascii", "replace"), endpoints, told)
+        else:
+            self._broker.door.ask_password(NAME, name, password, endpoints, told)
 
     def _admitted(self, who: broker_callers.Caller) -> Caller | NotAuthorised:
         if who.name == GUEST and not (self._has_guest and self._is_here_alone()):
@@ -105,9 +108,11 @@ class Callers:
         return Caller(who, self._broker)
 
 
-def credentials_of(request: Request) -> tuple[str, bytes]:
-    """Name and password. Raises NotAuthorised."""
+def credentials_of(request: Request) -> tuple[str | None, bytes]:
+    """Name and password, or a token without a name. Raises NotAuthorised."""
     scheme, _, encoded = (request.header(b"authorization") or "").partition(" ")
+    if scheme.lower() == "bearer":
+        return None, encoded.strip().encode("latin-1")
     if scheme.lower() != "basic":
         raise NotAuthorised("Login failed")
     try:

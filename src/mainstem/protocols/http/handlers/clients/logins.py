@@ -57,6 +57,8 @@ class Logins:
         scheme, _, proof = (request.header(b"authorization") or "").partition(" ")
         if scheme.lower() == "basic":
             self._identify_by_password(proof, endpoints, tell)
+        elif scheme.lower() == "bearer":
+            self._door.ask_token(NAME, proof.strip(), endpoints, lambda answer: tell(_told(answer)))
         elif scheme:
             tell(LoginNeeded(f"{scheme[:32]} is no way to log in here"))
         else:

@@ -36,10 +36,16 @@ class SessionHandlers:
         ]  # fmt: skip
 
     async def begin_session(self, call: Call) -> Response:
-        """Log in by name and password; the cookie is the proof from then on, and changes need the token."""
+        """Log in by name and password, or by a token; the cookie is the proof from then on, and changes need the token."""
         wish: SessionWish = call.content
         try:
-            caller = await self._door.log_in_with_password(NAME, wish.user, wish.password.encode(), call.endpoints)
+            if wish.token is not None and wish.user is None and wish.password is None:
+                caller = await self._door.log_in_with_token(NAME, wish.token, call.endpoints)
+            elif wish.user is not None and wish.password is not None and wish.token is None:
+                password = wish.password.encode()
+                caller = await self._door.log_in_with_password(NAME, wish.user, password, call.endpoints)
+            else:
+                raise errors.InvalidContent("either user and password are needed, or a token")
         except LoginRefused as refusal:
             raise errors.LoginNeeded(str(refusal)) from None
         begun = await self._sessions.begin(caller)

@@ -12,19 +12,22 @@ from mainstem.protocols.http.mapping.documents import PAGE_ITEMS_DEFAULT, After,
 
 NAME_BYTES_MAX = 255
 PASSWORD_CHARACTERS_MAX = 1_024
+TOKEN_CHARACTERS_MAX = 16 << 10
 ROLES_MAX = 100
 
 Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_BYTES_MAX)]
 Password: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=PASSWORD_CHARACTERS_MAX)]
+Token: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=TOKEN_CHARACTERS_MAX)]
 Role: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_BYTES_MAX)]
 Roles: TypeAlias = Annotated[list[Role], msgspec.Meta(max_length=ROLES_MAX)]
 
 
 class SessionWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who wants to log in."""
+    """Who wants to log in: by name and password, or by a token."""
 
-    user: Name
-    password: Password
+    user: Name | None = None
+    password: Password | None = None
+    token: Token | None = None
 
 
 class BegunSession(msgspec.Struct, frozen=True):

@@ -6,9 +6,10 @@ they come bare, with nothing but their size in front, and a refusal is a closed 
 
 from __future__ import annotations
 
+import functools
 import logging
 import struct
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from mainstem.broker.broker import Broker
@@ -24,6 +25,9 @@ log = logging.getLogger(__name__)
 
 NAME = "kafka"
 PLAIN = "PLAIN"
+BEARER = "OAUTHBEARER"
+BEARER_REFUSED = b'{"status":"invalid_token"}'
+"""RFC 7628: the client says that it has understood, and is refused then."""
 FAILED = "Authentication failed: Invalid username or password"
 OTHER_PRINCIPAL = "Cannot change principals during re-authentication"
 WRAPPED_FROM = 1
@@ -36,6 +40,8 @@ class Authentication:
     def __init__(self) -> None:
         self.mechanism: str | None = None
         self.exchange: ScramExchange | None = None
+        self.is_refused = False
+        """Whether a token was refused, and the client is to acknowledge that."""
         self.is_closed = False
         self._caller: Caller | None = None
 
@@ -77,7 +83,11 @@ class AuthenticationHandlers:
     def __init__(self, broker: Broker) -> None:
         self._door = broker.door
         self._clock = broker.clock
-        self._mechanisms = (PLAIN, *HASHES)
+
+    @property
+    def _mechanisms(self) -> tuple[str, ...]:
+        bearer = (BEARER,) if self._door.tokens.are_taken else ()
+        return (PLAIN, *HASHES, *bearer)
 
     def apis(self) -> dict[int, Served]:
         """By key."""
@@ -87,14 +97,19 @@ class AuthenticationHandlers:
         }
 
     def admit_silent(self, connection: ConnectionState, reply: Reply) -> bool:
-        """Whether a client may ask that has not said who it is; from now on it is known."""
+        """Whether a client may ask that has said nothing, but perhaps has a certificate; from now on it is known."""
+        endpoints = _ends_of(connection)
+        state: Authentication = connection.get("authentication", Authentication)
         try:
-            caller = self._door.admit_anonymous(NAME, Endpoints(connection.host))
+            if endpoints.certificate is not None and endpoints.certificate.user:
+                caller = self._door.log_in_with_certificate(NAME, endpoints)
+                self._admit(caller, state, connection, reply, caller.name)
+            else:
+                # It keeps the name that Kafka has for it.
+                self._admit(self._door.admit_anonymous(NAME, endpoints), state, connection, reply, connection.user)
         except LoginRefused:
             log.info("a client that did not authenticate is refused")
             return False
-        # It keeps the name that Kafka has for it.
-        self._admit(caller, connection.get("authentication", Authentication), connection, reply, connection.user)
         return True
 
     def handshake(self, call: Call) -> Body:
@@ -105,6 +120,7 @@ class AuthenticationHandlers:
             return {"error_code": ErrorCode.UNSUPPORTED_SASL_MECHANISM, "mechanisms": self._mechanisms}
         state: Authentication = call.connection.get("authentication", Authentication)
         state.mechanism = mechanism
+        state.is_refused = False
         state.exchange = self._door.begin_scram(NAME, mechanism) if mechanism in HASHES else None
         if call.version < WRAPPED_FROM:
             call.reply.take_tokens(self.take_token)
@@ -147,13 +163,19 @@ class AuthenticationHandlers:
         self, state: Authentication, message: bytes, connection: ConnectionState, reply: Reply
     ) -> Answer[bytes | str]:
         """What the mechanism says to a message; a text: refused. When it was the last, the connection is admitted."""
-        exchange, endpoints = state.exchange, Endpoints(connection.host)
+        exchange, endpoints = state.exchange, _ends_of(connection)
         answer = Answer[bytes | str]()
 
         def tell(said: bytes, caller: Caller | LoginRefused) -> None:
             answer.resolve(self._say(said, caller, state, connection, reply))
 
-        if exchange is None:
+        if state.mechanism == BEARER:
+            token = _bearer(message)
+            if token is None or state.is_refused:
+                tell(b"", LoginRefused(FAILED) if state.is_refused else self._door.refuse(NAME, endpoints))
+            else:
+                self._door.ask_token(NAME, token, endpoints, functools.partial(self._tell_bearer, state, answer, tell))
+        elif exchange is None:
             plain = _plain(message)
             if plain is None:
                 tell(b"", self._door.refuse(NAME, endpoints))
@@ -167,6 +189,19 @@ class AuthenticationHandlers:
             except MalformedScram:
                 tell(b"", self._door.refuse(NAME, endpoints))
         return answer
+
+    def _tell_bearer(
+        self,
+        state: Authentication,
+        answer: Answer[bytes | str],
+        tell: Callable[[bytes, Caller | LoginRefused], None],
+        caller: Caller | LoginRefused,
+    ) -> None:
+        if isinstance(caller, LoginRefused):
+            state.is_refused = True
+            answer.resolve(BEARER_REFUSED)
+        else:
+            tell(b"", caller)
 
     def _say(
         self,
@@ -218,6 +253,22 @@ def _plain(message: bytes) -> tuple[str, bytes] | None:
         return parts[1].decode(), parts[2]
     except UnicodeDecodeError:
         return None
+
+
+def _bearer(message: bytes) -> str | None:
+    """The token (RFC 7628); what follows a refusal counts as one, too."""
+    if message == b"\x01":
+        return ""
+    head, *pairs = message.split(b"\x01")
+    if not head.startswith(b"n,") or pairs[-2:] != [b"", b""]:
+        return None
+    found = [pair[len(b"auth=") :] for pair in pairs if pair.startswith(b"auth=")]
+    scheme, _, token = found[0].partition(b" ") if len(found) == 1 else (b"", b"", b"")
+    return token.strip().decode("ascii", "replace") if scheme.lower() == b"bearer" else None
+
+
+def _ends_of(connection: ConnectionState) -> Endpoints:
+    return Endpoints(connection.host)
 
 
 def _refused(code: ErrorCode, message: str) -> Body:
