@@ -108,6 +108,10 @@ class LateEngine:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
+    def begin_anew(self, seed: int) -> None:
+        """Another seed from now on."""
+        self._random.seed(seed)
+
     def after_turns(self, call: Callable[[], None]) -> None:
         """Call back a seeded number of turns later, at the earliest in the next."""
         self._count_down(self._random.randint(1, TURNS_MAX), call)

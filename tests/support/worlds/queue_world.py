@@ -97,7 +97,12 @@ class World:
         engine = LocalEngine.open(disk=self.disk, runtime=self.runtime, settings=settings)
         late = LateEngine(engine, self.runtime.call_soon, self.rng.randrange(1 << 30)) if self.is_late else engine
         self.engine: LocalEngine = late  # type: ignore[assignment]
+        seed = self.rng.randrange(1 << 30)
         self.broker = self.do(Broker.open(self.engine, self.runtime, queue_limits=self.limits))
+        # What happens from now on does not depend on how much is loaded at a start.
+        self.rng.seed(seed)
+        if self.is_late:
+            late.begin_anew(seed)  # type: ignore[union-attr]
         self.queues = self.broker.queues
 
     def crash(self, *, power_loss: bool = True) -> None:

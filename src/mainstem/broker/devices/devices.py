@@ -66,9 +66,16 @@ class Devices:
         self._rules: dict[str, tuple[TopicRule, ...]] = {}
         self._positions: dict[int, int] = {}
         self._next_number = 1
+        self._claimed: set[str] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._opening: dict[str, asyncio.Lock] = {}
         self._is_ticking = self._is_closed = False
+
+    def claim(self, task: str) -> bool:
+        """Whether the caller is the first one to say that it does this, and so does it for all."""
+        is_first = task not in self._claimed
+        self._claimed.add(task)
+        return is_first
 
     def govern(self, limits: DeviceLimits) -> None:
         """These hold from now on."""

@@ -65,6 +65,10 @@ class Following:
         self._spawn = spawn
         self._logs: dict[int, _Followed] = {}
         self._grown: dict[int, int] = {}
+        self._underway = self._ended = 0
+        """Commits of devices since the start: those that were made, and those of which it is known what became of them."""
+        self._later: deque[tuple[int, int, int]] = deque()
+        """How many must have ended before a log may be read on, the log, and where it ends."""
         self._watch = engine.watch(self._moved)
 
     async def add(self, topic: str, number: int, stored: int | None) -> None:
@@ -91,6 +95,18 @@ class Following:
         """Follow nothing any more."""
         self._watch.close()
         self._logs.clear()
+        self._later.clear()
+
+    def begun(self) -> None:
+        """A commit of what devices publish is made."""
+        self._underway += 1
+
+    def ended(self) -> None:
+        """It is known what became of it: what others have written meanwhile can be told from it."""
+        self._ended += 1
+        while self._later and self._later[0][0] <= self._ended:
+            _, number, stable = self._later.popleft()
+            self._grew(number, stable)
 
     def published(self, number: int, base: int, count: int) -> None:
         """These offsets are of messages that were given to subscribers here."""
@@ -126,9 +142,15 @@ class Following:
     def _look_all(self) -> None:
         grown, self._grown = self._grown, {}
         for number, stable in grown.items():
-            if (followed := self._logs.get(number)) is not None:
-                followed.end = max(followed.end, stable)
-                self._look(number)
+            if self._ended < self._underway:  # it may be ours
+                self._later.append((self._underway, number, stable))
+            else:
+                self._grew(number, stable)
+
+    def _grew(self, number: int, stable: int) -> None:
+        if (followed := self._logs.get(number)) is not None:
+            followed.end = max(followed.end, stable)
+            self._look(number)
 
     def _look(self, number: int) -> None:
         followed = self._logs.get(number)

@@ -54,10 +54,10 @@ class PlaceOfRecord(NamedTuple):
 class Turn:
     """What devices of one namespace publish until the commit is made: a CommitAddition."""
 
-    def __init__(self, now_ms: int, on_sealed: Callable[[], None], on_durable: Callable[[Turn], None]) -> None:
+    def __init__(self, now_ms: int, on_sealed: Callable[[], None], on_end: Callable[[Turn], None]) -> None:
         self._now_ms = now_ms
         self._on_sealed = on_sealed
-        self._on_durable = on_durable
+        self._on_end = on_end
         self.batches: dict[int, tuple[Topic, BatchUnderway]] = {}
         self.retained: list[DeviceMessage] = []
         self.messages: list[DeviceMessage] = []
@@ -94,10 +94,10 @@ class Turn:
         """Called once, when it is durable, or is not."""
         if isinstance(outcome, MainstemError):
             self.messages, self.retained = [], []
-            return
-        for base, (log, (_, underway)) in zip(outcome, self.batches.items(), strict=True):
+            outcome = ()
+        for base, (log, (_, underway)) in zip(outcome, self.batches.items(), strict=bool(outcome)):
             self.bases.append((log, base, underway.count))
-        self._on_durable(self)
+        self._on_end(self)
 
 
 class Publishing:
@@ -257,17 +257,19 @@ class Publishing:
             self._outbox.cut()
             turn = self._turn
         if turn is None:
-            turn = self._turn = Turn(self._space.now_ms(), self._sealed, self._durable)
+            turn = self._turn = Turn(self._space.now_ms(), self._sealed, self._ended)
             self._outbox.add(turn)
         return turn
 
     def _sealed(self) -> None:
         self._turn = None
+        self._space.following.begun()
 
-    def _durable(self, turn: Turn) -> None:
+    def _ended(self, turn: Turn) -> None:
         space = self._space
         for log, base, count in turn.bases:
             space.following.published(log, base, count)
+        space.following.ended()
         for message in turn.retained:
             space.retained.put(message)
         for message in turn.messages:

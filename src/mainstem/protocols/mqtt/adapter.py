@@ -12,6 +12,7 @@ from mainstem.broker.users.door import Entrance
 from mainstem.model.endpoints import UNKNOWN, Endpoints
 from mainstem.protocols.mqtt.handlers.connection import MqttConnection
 from mainstem.protocols.mqtt.handlers.node import Node, Spawn
+from mainstem.protocols.mqtt.handlers.system_topics import publish_in_intervals
 from mainstem.protocols.mqtt.session.machine import MqttSession
 from mainstem.protocols.mqtt.session.settings import MqttSettings, MqttWebSocketSettings
 from mainstem.wire.websocket.session import WebSocketLimits, WebSocketSession
@@ -75,6 +76,7 @@ class MqttAdapter:
         broker.door.open(name, entrance)
         self._tasks: set[asyncio.Task[None]] = set()
         self.node = Node(broker, settings, name, operations.version(), spawn or self._spawn_task)
+        publish_in_intervals(self.node)
 
     def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> MqttSession:
         """For a new connection."""

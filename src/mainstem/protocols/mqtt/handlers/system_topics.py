@@ -41,3 +41,19 @@ def system_values(node: Node, space: DeviceSpace) -> dict[str, str]:
         "$SYS/broker/messages/sent": str(counts["sent"]),
         "$SYS/broker/publish/messages/dropped": str(counts["dropped"]),
     }
+
+
+def publish_in_intervals(node: Node) -> None:
+    """Give `$SYS` out to its subscribers, again and again. One listener does it for all."""
+    interval_s = node.settings.sys_interval_s
+    if not interval_s or not node.broker.devices.claim("$SYS"):
+        return
+
+    def publish() -> None:
+        for space in node.broker.devices.spaces.values():
+            if space.subscription_count:
+                for message in system_messages(node, space):
+                    space.give_out_live(message)
+        node.broker.clock.call_later(interval_s, publish)
+
+    node.broker.clock.call_later(interval_s, publish)
