@@ -27,6 +27,7 @@ SPARK_CYCLES ?= 50
 QUEUE_CYCLES ?= 20
 PIPELINE_CYCLES ?= 10
 AMQP_CYCLES ?= 200
+MQTT_CYCLES ?= 200
 TYPESCRIPT ?= 7.0.2
 
 VENV    := .venv
@@ -105,6 +106,7 @@ crash: compile
 	$(BIN)/python -m tests.crash --cycles $(CYCLES) $(ARGS)
 	$(BIN)/python -m tests.clients.kafka.crash --cycles $(KAFKA_CYCLES) $(ARGS)
 	$(BIN)/python -m tests.clients.amqp.crash --cycles $(AMQP_CYCLES) $(ARGS)
+	$(BIN)/python -m tests.clients.mqtt.crash --cycles $(MQTT_CYCLES) $(ARGS)
 
 # A Spark query and its broker, killed at named points and at random moments.
 spark-crash: compile

@@ -7,6 +7,7 @@ from mainstem.coordination.administration.errors import (
     UnknownNamespace,
     UnknownUser,
 )
+from mainstem.coordination.devices.errors import InvalidTopicRule
 from mainstem.coordination.errors import (
     AcquisitionError,
     AcquisitionReleased,
@@ -127,6 +128,7 @@ __all__ = [
     "InvalidStreamsTopology",
     "InvalidTopicConfig",
     "InvalidTopicName",
+    "InvalidTopicRule",
     "InvalidTransactionState",
     "InvalidTransactionTimeout",
     "InvalidVerdict",

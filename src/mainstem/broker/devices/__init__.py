@@ -8,8 +8,8 @@ from mainstem.broker.devices.space import DeviceSpace
 from mainstem.coordination.devices.entries import NEVER, SubscriptionEntry, WillEntry
 from mainstem.coordination.devices.errors import (
     InvalidFilter,
-    InvalidRule,
     InvalidTopicLevels,
+    InvalidTopicRule,
     RetainedFull,
     TooManySessions,
 )
@@ -25,8 +25,8 @@ __all__ = [
     "DeviceSpace",
     "Devices",
     "InvalidFilter",
-    "InvalidRule",
     "InvalidTopicLevels",
+    "InvalidTopicRule",
     "Publication",
     "Receiver",
     "RetainedFull",

@@ -216,7 +216,7 @@ class Devices:
         return TopicRules(self.rules(namespace))
 
     async def set_rules(self, namespace: str, rules: tuple[TopicRule, ...] | None) -> None:
-        """Durable when answered; None: the default again. Raises InvalidRule, and kinds of MainstemError."""
+        """Durable when answered; None: the default again. Raises InvalidTopicRule, and kinds of MainstemError."""
         check_rules(rules or ())
         await self.engine.alter((), [put_rules(namespace, rules)])
         if rules is None:

@@ -61,7 +61,6 @@ class Turn:
         self.batches: dict[int, tuple[Topic, BatchUnderway]] = {}
         self.retained: list[DeviceMessage] = []
         self.messages: list[DeviceMessage] = []
-        self.state: list[Mutation] = []
         self.bases: list[tuple[int, int, int]] = []
         """Log, first offset and number of records of each batch, once it is durable."""
 
@@ -88,7 +87,7 @@ class Turn:
             if topic.is_stamped:
                 stamp_log_append_time(batch, self._now_ms)
             appends.append(Append(log, batch, is_keyed=True))
-        return SealedAddition(appends, self.state)
+        return SealedAddition(appends)
 
     def resolved(self, outcome: Sequence[int] | MainstemError) -> None:
         """Called once, when it is durable, or is not."""
@@ -147,7 +146,8 @@ class Publishing:
             turn.add(place.topic, place.log, encode_content(place.key, headers, payload))
         if retain:
             self._retain(turn, message)
-        turn.state += state
+        if state:
+            outbox.mutate(state)  # into the same draft, behind what was stored before
         turn.messages.append(message)
         outcome = TAKEN
         if queues:
@@ -165,7 +165,7 @@ class Publishing:
         """Messages that others have written to topics, with how long each lives yet: to queues and subscribers."""
         self._outbox.cut()  # the draft is not cut again before all of these are in it
         turn = self._turn_for(-1, 0)
-        turn.state += state
+        self._outbox.mutate(state)
         for message, ttl_ms in messages:
             if message.retain and self._space.retained.has_room_for(message.topic, bytes(message.payload)):
                 self._retain(turn, message)

@@ -13,7 +13,7 @@ class InvalidFilter(PeerError):
     """No filter of topics."""
 
 
-class InvalidRule(PeerError):
+class InvalidTopicRule(PeerError):
     """A rule that cannot be kept."""
 
 

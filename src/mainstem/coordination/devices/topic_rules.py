@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 import re2
 
-from mainstem.coordination.devices.errors import InvalidRule
+from mainstem.coordination.devices.errors import InvalidTopicRule
 from mainstem.coordination.devices.topic_filters import MANY, ONE, SEPARATOR, check_filter, parts_of
 from mainstem.model.errors import MainstemError
 
@@ -139,21 +139,21 @@ class TopicRules:
 
 
 def check_rules(rules: Sequence[TopicRule]) -> None:
-    """Raises InvalidRule."""
+    """Raises InvalidTopicRule."""
     if len(rules) > RULES_MAX:
-        raise InvalidRule(f"{len(rules)} rules; at most {RULES_MAX}")
+        raise InvalidTopicRule(f"{len(rules)} rules; at most {RULES_MAX}")
     for rule in rules:
         try:
             shared = check_filter(rule.filter)
         except MainstemError as error:
-            raise InvalidRule(f"filter {rule.filter!r}: {error}") from None
+            raise InvalidTopicRule(f"filter {rule.filter!r}: {error}") from None
         if shared.group or rule.filter.startswith("$"):
-            raise InvalidRule(f"filter {rule.filter!r}: rules are for names that do not begin with $")
+            raise InvalidTopicRule(f"filter {rule.filter!r}: rules are for names that do not begin with $")
         if rule.stored and (_NAME.fullmatch(rule.topic) is None or rule.topic in (".", "..")):
-            raise InvalidRule(f"{rule.topic!r} is no name of a topic")
+            raise InvalidTopicRule(f"{rule.topic!r} is no name of a topic")
         if len(rule.key) > KEY_CHARACTERS_MAX:
-            raise InvalidRule(f"the key of {rule.filter!r} has more than {KEY_CHARACTERS_MAX} characters")
+            raise InvalidTopicRule(f"the key of {rule.filter!r} has more than {KEY_CHARACTERS_MAX} characters")
         wildcards = sum([level in (ONE, MANY) for level in rule.filter.split(SEPARATOR)])
         for field in _FIELD.findall(rule.key):
             if field != "topic" and not 1 <= int(field) <= wildcards:
-                raise InvalidRule(f"filter {rule.filter!r} has no wildcard {field}")
+                raise InvalidTopicRule(f"filter {rule.filter!r} has no wildcard {field}")

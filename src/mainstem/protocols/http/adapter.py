@@ -39,6 +39,7 @@ from mainstem.protocols.http.handlers.records.reading import RecordHandlers
 from mainstem.protocols.http.handlers.routes import Mounted, Routes, Spawn
 from mainstem.protocols.http.handlers.routing.exchanges import ExchangeHandlers
 from mainstem.protocols.http.handlers.routing.requests import RequestHandlers
+from mainstem.protocols.http.handlers.routing.topic_rules import TopicRuleHandlers
 from mainstem.protocols.http.handlers.topics.namespaces import NamespaceHandlers
 from mainstem.protocols.http.handlers.topics.topics import TopicHandlers
 from mainstem.protocols.http.session import HttpSession, HttpSettings
@@ -97,6 +98,7 @@ class HttpAdapter:
             *FollowHandlers(broker, spawn or self._spawn_task).routes(),
             *RequestHandlers(broker).routes(),
             *ExchangeHandlers(broker).routes(),
+            *TopicRuleHandlers(broker).routes(),
             *NamespaceHandlers(broker).routes(),
             *TableHandlers(broker, operations).routes(),
             *GroupHandlers(broker, group_lag).routes(),

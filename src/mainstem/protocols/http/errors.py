@@ -485,7 +485,7 @@ class StaleLease(HttpError):
 
 
 class InvalidRule(HttpError):
-    """Not a rule that alarms can follow."""
+    """Not a rule that can be followed."""
 
     status = 400
     name = "invalid-rule"

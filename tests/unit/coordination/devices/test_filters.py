@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstem.coordination.devices.errors import InvalidFilter, InvalidRule, InvalidTopicLevels
+from mainstem.coordination.devices.errors import InvalidFilter, InvalidTopicLevels, InvalidTopicRule
 from mainstem.coordination.devices.filter_trie import FilterTrie, NameTrie
 from mainstem.coordination.devices.topic_filters import LEVELS_MAX, SharedFilter, check_filter, check_name
 from mainstem.coordination.devices.topic_rules import Place, TopicRule, TopicRules, check_rules
@@ -123,5 +123,5 @@ def test_rules_run_backwards(name: str) -> None:
     ],
 )
 def test_a_rule_that_cannot_be_is_refused(rule: TopicRule) -> None:
-    with pytest.raises(InvalidRule):
+    with pytest.raises(InvalidTopicRule):
         check_rules([rule])

@@ -43,6 +43,7 @@ REFUSALS: dict[type[model.MainstemError], type[http.HttpError]] = {
     broker.ExchangeInUse: http.ExchangeInUse,
     broker.UnknownUser: http.UnknownUser,
     broker.InvalidEntry: http.InvalidUser,
+    broker.InvalidTopicRule: http.InvalidRule,
     broker.RouteError: http.InvalidExchange,
     model.UnknownLog: http.UnknownTopic,  # deleted while it was looked at
     model.OffsetOutOfRange: http.OffsetOutOfRange,
