@@ -166,6 +166,10 @@ class ClusterBroker:
         self.program.signal(signal.SIGKILL)
         self.program.process.communicate()
 
+    def stop_when_ready(self) -> None:
+        self.wait_line("ready")
+        self.stop()
+
     def stop(self) -> None:
         """A planned end."""
         self.program.signal(signal.SIGTERM)

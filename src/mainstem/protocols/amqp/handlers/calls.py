@@ -8,9 +8,9 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mainstem.model.errors import MainstemError, StorageFull
+from mainstem.model.errors import MainstemError, OwnershipLost, StorageFull
 from mainstem.protocols.amqp.codec.methods import BY_NAME, Method
-from mainstem.protocols.amqp.errors import AmqpError, ConnectionError_, fail
+from mainstem.protocols.amqp.errors import CONNECTION_FORCED, AmqpError, ConnectionError_, fail
 from mainstem.protocols.amqp.handlers.methods import basic, exchanges, queues
 from mainstem.protocols.amqp.handlers.publish import transactions
 
@@ -76,6 +76,8 @@ async def _finish(channel: Channel, work: Coroutine[Any, Any, None], method: Met
         channel.fail(error, payload)
     except StorageFull as error:
         channel.fail(ConnectionError_(506, f"the disk is full: {error}"), payload)
+    except OwnershipLost as error:
+        channel.fail(ConnectionError_(CONNECTION_FORCED, str(error)), payload)
     except MainstemError as error:
         channel.fail(ConnectionError_(541, str(error)), payload)
     except Exception:

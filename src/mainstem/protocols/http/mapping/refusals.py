@@ -51,6 +51,7 @@ REFUSALS: dict[type[model.MainstemError], type[http.HttpError]] = {
     model.StorageFull: http.StorageFull,
     model.Overloaded: http.Overloaded,
     model.UnavailableError: http.Unavailable,
+    model.OwnershipLost: http.Unavailable,
     model.DiskError: http.DiskFailure,
 }
 """The nearest base counts. A kind that is not here is not expected: a bug of ours."""

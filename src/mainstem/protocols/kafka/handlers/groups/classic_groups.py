@@ -11,7 +11,7 @@ from mainstem.broker.groups.groups import Assigned, Group, GroupState, Joined, J
 from mainstem.broker.groups.share_groups import ShareGroup
 from mainstem.broker.groups.streams_groups import StreamsState
 from mainstem.broker.log import Answer
-from mainstem.model.errors import DiskError, MainstemError, UnavailableError
+from mainstem.model.errors import DiskError, MainstemError, OwnershipLost, UnavailableError
 from mainstem.protocols.kafka.errors import code_of
 from mainstem.protocols.kafka.handlers.calls import Body, Call, Served
 from mainstem.protocols.kafka.mapping import GROUP_OPERATIONS, NOT_ASKED, written_host
@@ -56,6 +56,8 @@ def share_state(group: ShareGroup) -> str:
 
 def group_code(error: MainstemError) -> ErrorCode:
     """A coordinator that cannot store says so in its own words: clients look for it anew and retry."""
+    if isinstance(error, OwnershipLost):
+        return ErrorCode.NOT_COORDINATOR
     if isinstance(error, UnavailableError | DiskError):
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return code_of(error)
