@@ -15,10 +15,13 @@
 #   make demo             orders in, totals by Spark, in about a minute
 #   make bench            measure                      make bench-spark   measure Spark over topics
 #   make bench-pairs      broker CPU per message beside another checkout's    (BASE=DIRECTORY, set up with make setup)
+#   make cluster          two brokers over PostgreSQL and an object store    make chaos-cluster   kill, pause, cut them off
 #   make setup, make compile, make clean
 # Hot modules are compiled where there is a C compiler, again whenever they changed; MAINSTEM_PURE=1 runs them as Python.
 
 PYTHON  ?= python3
+CHAOS_ROUNDS ?= 60
+CHAOS_RESULTS ?= chaos-cluster.jsonl
 ARGS    ?=
 SEEDS   ?= 100
 CYCLES  ?= 1000
@@ -43,7 +46,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 COMPILE := $(BIN)/python compile_core.py
 
 .PHONY: serve test test-console check-console test-java test-spark-cluster test-connect test-tables test-declarative demo lint \
-  bench bench-pairs bench-spark simulate crash spark-crash pipeline-crash setup compile clean
+  bench bench-pairs bench-spark simulate crash spark-crash pipeline-crash cluster chaos-cluster setup compile clean
 .DEFAULT_GOAL := test
 
 serve: $(SERVE)
@@ -118,6 +121,14 @@ spark-crash: compile
 # A deployed pipeline, its driver, worker and broker killed at random moments.
 pipeline-crash: compile
 	$(BIN)/python -m tests.spark.pipelines.crash --cycles $(PIPELINE_CYCLES) $(ARGS)
+
+# PostgreSQL, SeaweedFS and two brokers, until Ctrl-C.
+cluster: compile
+	$(BIN)/python -m tests.cluster
+
+# Rounds of a minute among faults. Rounds that $(CHAOS_RESULTS) has are not run again.
+chaos-cluster: compile
+	$(BIN)/python -m tests.cluster.chaos --rounds $(CHAOS_ROUNDS) --results $(CHAOS_RESULTS) $(ARGS)
 
 setup: compile
 

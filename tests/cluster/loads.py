@@ -9,19 +9,23 @@ from typing import NamedTuple
 
 import pika
 from confluent_kafka import Message, Producer
+from pika.adapters.utils.connection_workflow import AMQPConnectorException
 
 from mainstem.sdk.client import Client
 from mainstem.sdk.operations import TopicPartition, receive_fetch, send_fetch
 from mainstem.wire.record_batch import batches_in, decode_records, read_header
 
 LATENCY_S = 0.002
+AWAY = (pika.exceptions.AMQPError, AMQPConnectorException, OSError)
+"""What pika raises when a broker is gone, or does not answer."""
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
 
 class KafkaLoad:
     """An idempotent producer. It gives up nothing: a message that timed out would come again under another epoch."""
 
-    def __init__(self, addresses: Sequence[str], topic: str) -> None:
+    def __init__(self, addresses: Sequence[str], topic: str, size: int = 10) -> None:
+        self._filler = b"." * size
         self.acknowledged: dict[bytes, int] = {}
         """Value -> offset."""
         self.sent = 0
@@ -48,7 +52,8 @@ class KafkaLoad:
     def _run(self) -> None:
         while not self._end.is_set():
             with contextlib.suppress(BufferError):
-                self._producer.produce(self._topic, b"k-%d" % self.sent, partition=0, on_delivery=self._delivered)
+                value = b"k-%d-%b" % (self.sent, self._filler)
+                self._producer.produce(self._topic, value, partition=0, on_delivery=self._delivered)
                 self.sent += 1
             self._producer.poll(LATENCY_S)
 
@@ -58,6 +63,10 @@ class KafkaLoad:
             self.errors.append(str(error))
         elif value is not None and offset is not None:
             self.acknowledged[value] = offset
+
+    def end(self) -> None:
+        """Send no more."""
+        self._end.set()
 
     def stop(self, seconds: float = 60) -> None:
         """Send no more, and wait for all acknowledgements."""
@@ -83,7 +92,7 @@ class AmqpLoad:
     def _run(self) -> None:
         while not self._end.is_set():
             for address in self._addresses:
-                with contextlib.suppress(pika.exceptions.AMQPError, OSError):
+                with contextlib.suppress(*AWAY):
                     self._publish(address)
                 if self._end.is_set():
                     return
@@ -116,7 +125,7 @@ def connected(address: str) -> Iterator[pika.BlockingConnection]:
     try:
         yield connection
     finally:
-        with contextlib.suppress(pika.exceptions.AMQPError, OSError):
+        with contextlib.suppress(*AWAY):
             connection.close()
 
 

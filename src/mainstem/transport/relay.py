@@ -1,7 +1,7 @@
-"""Connections that are served elsewhere: their bytes are carried there and back, unseen.
+"""Connections that are served elsewhere: the relay carries their bytes there and back, unseen.
 
-It works below every protocol and below encryption: whoever is connected talks to the other side from the first byte on. Each
-direction is read only as fast as the other end takes it.
+It works below every protocol and below encryption: a client talks to the other side from the first byte on. The relay reads
+each direction only as fast as the other end takes it.
 """
 
 from __future__ import annotations

@@ -11,14 +11,17 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from urllib.parse import parse_qs, urlsplit
 
 import obstore
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
+from mainstem.storage.shared.postgresql import PostgresCatalog
 from tests.support.serving.ports import lasting_port
 from tests.support.serving.program import Program
 
+ROOT = Path(__file__).parents[3]
 BUCKET = "bucket"
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "testtest", "AWS_REGION": "us-east-1"}
 READER_KEYS = {**KEYS, "AWS_ACCESS_KEY_ID": "reader", "AWS_SECRET_ACCESS_KEY": "readerreader"}
@@ -122,6 +125,16 @@ class SharedStore:
     def options(self) -> list[str]:
         return ["--cluster", self.database, "--store", self.address]
 
+    @property
+    def database_socket(self) -> str:
+        directory = parse_qs(urlsplit(self.database).query)["host"][0]
+        return f"{directory}/.s.PGSQL.5432"
+
+    def ask_hand_over(self, shard: str) -> None:
+        catalog = PostgresCatalog(self.database, 1_000)
+        catalog.ask_hand_over(shard)
+        catalog.close()
+
     def stop(self) -> None:
         self._database.cleanup()
         self.weed.stop()
@@ -141,18 +154,28 @@ def shared_store() -> Iterator[SharedStore]:
 class ClusterBroker:
     """`mainstem serve` over a shared store. It keeps its ports over restarts; its directory is its own."""
 
-    def __init__(self, store: SharedStore, data_dir: Path, *options: str) -> None:
+    def __init__(
+        self,
+        store: SharedStore,
+        data_dir: Path,
+        *options: str,
+        database: str | None = None,
+        environment: dict[str, str] | None = None,
+        module: str = "mainstem.cli",
+    ) -> None:
         self.kafka, self.amqp, self.http = (f"127.0.0.1:{lasting_port()}" for _ in range(3))
-        self._store = store
+        self._environment = {**store.environment, "PYTHONPATH": str(ROOT), **(environment or {})}
+        self._module = module
         self._data_dir = data_dir
         self._options = [
-            *store.options, "--listen", f"kafka={self.kafka}", "--listen", f"amqp={self.amqp}",
+            "--cluster", database or store.database, "--store", store.address,
+            "--listen", f"kafka={self.kafka}", "--listen", f"amqp={self.amqp}",
             "--listen", f"http={self.http}", *options,
         ]  # fmt: skip
         self.start()
 
     def start(self) -> None:
-        self.program = Program(self._data_dir, *self._options, environment=self._store.environment)
+        self.program = Program(self._data_dir, *self._options, environment=self._environment, module=self._module)
 
     def wait_line(self, word: str) -> str:
         """The line that begins with this word: what comes before it is passed over."""

@@ -1,6 +1,6 @@
 """A broker's ports over its turns as a standby and as the owner of the shard.
 
-The ports stay taken all the time. While the broker stands by, whoever connects is carried on to the owner, by bytes; only HTTP is
+The ports stay taken all the time. While the broker stands by, a relay carries each connection to the owner; a client of HTTP is
 told where to go. Between two turns connections wait in the kernel.
 """
 
