@@ -51,8 +51,8 @@ class QueueHolds:
         queue = self.find(source)
         if queue.properties.kind == "stream":
             raise UnsuitableSource(f"{queue.name} is a stream, of which nothing is settled: read its topic instead")
-        if queue.properties.ordering not in ("shared", "failover"):
-            raise UnsuitableSource(f"queue {queue.name} serves its consumers by ordering {queue.properties.ordering}")
+        if queue.ordering not in ("shared", "failover"):
+            raise UnsuitableSource(f"queue {queue.name} serves its consumers by ordering {queue.ordering}")
         if not queue.properties.is_lasting:
             raise UnsuitableSource(f"queue {queue.name} ends with the broker or its owner, an acquisition does not")
         if queue.owner is not None:

@@ -12,6 +12,7 @@ from mainstem.coordination.dead_letters.deaths import Death, Origin, Reason, dea
 from mainstem.coordination.dead_letters.targets import DeadLetterTarget
 from mainstem.coordination.queues.names import queue_name_of, topic_name_of
 from mainstem.coordination.queues.properties import QueueProperties
+from mainstem.coordination.subscriptions.retry_policy import RetryPolicy, read_retry, write_retry
 from mainstem.coordination.subscriptions.selector import InvalidSelector, compile_expression, compile_tags
 from mainstem.wire.messages.header_block import decode_headers, find_header, ttl_of
 from mainstem.wire.messages.message import Message
@@ -35,6 +36,7 @@ __all__ = [
     "QueueProperties",
     "Queues",
     "Reason",
+    "RetryPolicy",
     "StreamStart",
     "compile_expression",
     "compile_tags",
@@ -44,6 +46,8 @@ __all__ = [
     "encode_headers",
     "find_header",
     "queue_name_of",
+    "read_retry",
     "topic_name_of",
     "ttl_of",
+    "write_retry",
 ]

@@ -23,6 +23,17 @@ if TYPE_CHECKING:
     from mainstem.broker.queues.queues import Queues
     from mainstem.broker.queues.stored import StoredQueues
 
+ALTERABLE = (
+    "message_ttl_ms",
+    "expires_ms",
+    "length_max",
+    "bytes_max",
+    "dead_letter",
+    "delivery_limit",
+    "lease_ms",
+    "retry",
+)
+"""Besides `overflow`."""
 KNOWN_MAX = 1_024
 """Properties and configurations that are remembered, to be shared by queues to come."""
 T = TypeVar("T")
@@ -60,6 +71,28 @@ class QueueDeclaration:
             del self._underway[namespace, name]
             done.set_result(None)
         return queue
+
+    async def alter(self, queue: Queue, properties: QueueProperties) -> None:
+        """Other properties, of those that can change while there are messages; durable when answered. Raises InvalidQueue."""
+        difference = first_difference(
+            msgspec.structs.replace(properties, **dict.fromkeys(ALTERABLE), overflow="drop-head"),
+            msgspec.structs.replace(queue.properties, **dict.fromkeys(ALTERABLE), overflow="drop-head"),
+        )
+        if difference is not None:
+            raise InvalidQueue(f"{difference[0]} cannot be changed")
+        check_properties(properties)
+        entry = QueueEntry(
+            queue.namespace,
+            queue.name,
+            self._alike(properties),
+            queue.logs,
+            queue.topic_name,
+            is_borrowed=queue.is_borrowed,
+            spare_log=queue.spare_log,
+        )
+        await self._engine.alter((), [put_queue(entry)])
+        queue.properties = entry.properties
+        self._queues.set_rules(queue, self._queues.rules_for(queue.namespace, queue.name, entry.properties))
 
     def _alike(self, wanted: T) -> T:
         """What is equal and was there before: queues have much in common, and each would keep its own."""

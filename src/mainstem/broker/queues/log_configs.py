@@ -22,6 +22,12 @@ def check_properties(properties: QueueProperties) -> None:
             raise InvalidQueue(f"{name} {value} is negative")
     if properties.expires_ms is not None and properties.expires_ms <= 0:
         raise InvalidQueue(f"expires_ms {properties.expires_ms} is not positive")
+    if properties.lease_ms is not None and properties.lease_ms <= 0:
+        raise InvalidQueue(f"lease_ms {properties.lease_ms} is not positive")
+    if properties.kind == "stream" and (properties.lease_ms or properties.retry or properties.ordering != "shared"):
+        raise InvalidQueue("a stream has no leases, no retries and no ordering")
+    if properties.priority_max and properties.ordering == "key":
+        raise InvalidQueue("a queue with priorities cannot keep the order of keys")
     if properties.kind != "classic" and not properties.is_lasting:
         raise InvalidQueue(f"a {properties.kind} queue is durable and not exclusive")
 

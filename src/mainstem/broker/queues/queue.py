@@ -14,7 +14,7 @@ from mainstem.coordination.catalog.partitioning import partition_of
 from mainstem.coordination.errors import QueueBusy
 from mainstem.coordination.queues.entries import SCOPE
 from mainstem.coordination.queues.lane import Lane
-from mainstem.coordination.queues.properties import QueueProperties
+from mainstem.coordination.queues.properties import Ordering, QueueProperties
 from mainstem.coordination.queues.window import AT_ONCE
 from mainstem.wire.messages.header_block import ttl_of
 from mainstem.wire.messages.message import Message
@@ -63,6 +63,7 @@ class Queue:
         "may_expire",
         "name",
         "namespace",
+        "ordering",
         "owner",
         "policy",
         "properties",
@@ -109,9 +110,10 @@ class Queue:
         """One for each log; none until the queue is first used."""
         self.is_plain = False
         """Whether it has one lane, and is open."""
-        self.consumers = Rota(properties.single_active or properties.ordering in ("failover", "exclusive"))
-        self.had_consumers = False
-        self.is_gone = self.is_paused = False
+        self.consumers = Rota(properties.single_active)
+        self.ordering: Ordering = "shared"
+        """Who may work at the same time, now: other rules for that wait until nobody is attached."""
+        self.had_consumers = self.is_gone = self.is_paused = False
         self.window_max = 0 if properties.kind == "stream" else parts.limits.window_messages_idle
         self.has_ttl = self.may_expire = False
         """Whether there was ever a message that expires."""
@@ -129,7 +131,7 @@ class Queue:
         self._lookers: tuple[Callable[[], None], ...] = ()
         self.readers: dict[Consumer, StreamReader] | None = {} if properties.kind == "stream" else None
         """Of a stream: how far each consumer is."""
-        self._rule: DispatchRule | None = KeyedDispatch() if properties.ordering == "key" else None
+        self._rule: DispatchRule | None = None
         """Where not every message is for every consumer: by key, by unit, or while a consumer does not want all."""
         self.sieve: Sieve | None = None
         """What of the log is for it, and when. None: all, at once."""
@@ -237,11 +239,19 @@ class Queue:
 
     def _apply(self, rules: QueueProperties) -> None:
         self.rules = rules
+        self._take_ordering()
         self.policy = rules.policy
         self.has_ttl = rules.message_ttl_ms is not None
         self.may_expire = self.may_expire or self.has_ttl
         has_limit = rules.length_max is not None or rules.bytes_max is not None
         self.is_limited = has_limit and self.properties.kind != "stream"
+
+    def _take_ordering(self) -> None:
+        if self.consumers.all or self.rules.ordering == self.ordering:
+            return
+        self.ordering = self.rules.ordering
+        self.consumers.is_single = self.properties.single_active or self.ordering in ("failover", "exclusive")
+        self._rule = KeyedDispatch() if self.ordering == "key" else None
 
     # Limits
 
@@ -301,7 +311,7 @@ class Queue:
     def attach(self, consumer: Consumer, wants: Wants | None = None) -> None:
         """Begin to serve, with all messages or those that it wants; not before the end of this turn. Raises QueueBusy."""
         assert wants is None or self.readers is None, "a stream is read whole"
-        if self.properties.ordering == "exclusive" and self.consumers.all:
+        if self.ordering == "exclusive" and self.consumers.all:
             raise QueueBusy(f"queue {self.name} serves one consumer alone")
         self.consumers.add(consumer)
         if wants is not None:
@@ -337,6 +347,7 @@ class Queue:
         if self.consumers.remove(consumer):
             self.used_ms = self._parts.now_ms()
             if not self.consumers.all:
+                self._take_ordering()
                 self.window_max = 0 if self.readers is not None else self._parts.limits.window_messages_idle
                 self._parts.deletion.last_consumer_left(self)
             self.wake()
@@ -439,7 +450,7 @@ class Queue:
     @property
     def _hands_over(self) -> bool:
         """Whether a consumer of a higher priority takes the place of the active one."""
-        return self.properties.kind == "quorum" or self.properties.ordering == "failover"
+        return self.properties.kind == "quorum" or self.ordering == "failover"
 
     def _serve(self, able: Sequence[Consumer]) -> bool:
         """One round; answers whether anything was given out."""

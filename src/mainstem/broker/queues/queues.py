@@ -200,6 +200,10 @@ class Queues:
         """
         return await self._declaration.declare(namespace, name, properties, owner=owner)
 
+    async def alter(self, queue: Queue, properties: QueueProperties) -> None:
+        """Other limits, leases and retries for a queue that is there. Raises InvalidQueue and other kinds of MainstemError."""
+        await self._declaration.alter(queue, properties)
+
     async def delete(self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False) -> int:
         """Remove a queue; answers its number of ready messages. Raises QueueInUse, QueueNotEmpty, UnknownQueue."""
         return await self._deletion.delete(queue, if_unused=if_unused, if_empty=if_empty)

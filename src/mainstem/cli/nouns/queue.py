@@ -39,6 +39,21 @@ queue_app = typer.Typer(
 )
 
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="The name of a queue.")]
+DeadLetters: TypeAlias = Annotated[
+    str | None, typer.Option("--dead-letters", metavar="QUEUE", help="Where what it gives up goes.")
+]
+DeliveryLimit: TypeAlias = Annotated[
+    int | None, typer.Option("--delivery-limit", metavar="N", min=0, help="Give up what failed more often.")
+]
+Retry: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--retry", metavar="TEXT", help="How long what failed rests: 'exponential delay_ms=1000 retries_max=5'."
+    ),
+]
+Lease: TypeAlias = Annotated[
+    int | None, typer.Option("--lease-ms", metavar="N", min=100, help="How long a consumer may work on a message.")
+]
 
 
 @queue_app.callback()
@@ -79,11 +94,12 @@ def show(
 def create(
     name: Name,
     kind: Annotated[str, typer.Option("--kind", metavar="KIND", help="classic, quorum or stream.")] = "classic",
-    dead_letters: Annotated[
-        str | None, typer.Option("--dead-letters", metavar="QUEUE", help="Where what it gives up goes.")
-    ] = None,
-    delivery_limit: Annotated[
-        int | None, typer.Option("--delivery-limit", metavar="N", min=0, help="Give up what failed more often.")
+    dead_letters: DeadLetters = None,
+    delivery_limit: DeliveryLimit = None,
+    retry: Retry = None,
+    lease_ms: Lease = None,
+    ordering: Annotated[
+        str | None, typer.Option("--ordering", metavar="NAME", help="shared, key, exclusive or failover.")
     ] = None,
     namespace: Namespace = DEFAULT_NAMESPACE,
     address: Address = None,
@@ -92,10 +108,48 @@ def create(
     curl: Curl = False,
 ) -> None:
     """Declare a queue."""
-    wish = {"name": name, "kind": kind, "namespace": namespace}
-    more = {"dead_letter_queue": dead_letters, "delivery_limit": delivery_limit}
-    wish |= {key: value for key, value in more.items() if value is not None}  # type: ignore[misc]
+    wish: dict[str, Any] = {"name": name, "kind": kind, "namespace": namespace}
+    wish |= _given(dead_letters, delivery_limit, retry, lease_ms)
+    if ordering is not None:
+        wish["ordering"] = ordering
     write_one(connect(address, context, curl=curl).ask("POST", "/v1/queues", wish), output)
+
+
+def _given(
+    dead_letters: str | None, delivery_limit: int | None, retry: str | None, lease_ms: int | None
+) -> dict[str, Any]:
+    named = {
+        "dead_letter_queue": dead_letters,
+        "delivery_limit": delivery_limit,
+        "retry": retry,
+        "lease_ms": lease_ms,
+    }
+    return {name: value for name, value in named.items() if value is not None}
+
+
+@queue_app.command()
+def alter(
+    name: Name,
+    dead_letters: DeadLetters = None,
+    delivery_limit: DeliveryLimit = None,
+    retry: Retry = None,
+    lease_ms: Lease = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option("--without", metavar="NAME", help="Take a limit away, as lease_ms or retry; repeatable."),
+    ] = None,
+    namespace: Namespace = DEFAULT_NAMESPACE,
+    address: Address = None,
+    context: ContextName = None,
+    output: Output = None,
+    curl: Curl = False,
+) -> None:
+    """Change what a queue allows, for the messages that wait too."""
+    change = _given(dead_letters, delivery_limit, retry, lease_ms) | dict.fromkeys(without or ())
+    if not change:
+        fail(["nothing is to change"], WRONG_USE)
+    path = with_query(path_of("v1", "queues", name), {"namespace": namespace})
+    write_one(connect(address, context, curl=curl).ask("PATCH", path, change), output)
 
 
 @queue_app.command()

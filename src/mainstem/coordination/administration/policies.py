@@ -20,6 +20,7 @@ from mainstem.coordination.administration.entries import (
 )
 from mainstem.coordination.administration.errors import InvalidEntry
 from mainstem.coordination.administration.patterns import check_pattern
+from mainstem.coordination.subscriptions.retry_policy import read_retry
 
 KIND_OF_QUEUE = {"classic": "classic_queues", "quorum": "quorum_queues", "stream": "streams"}
 
@@ -57,6 +58,13 @@ def _age(name: str, value: object) -> None:
         raise InvalidEntry(f"{value!r} is not a valid {name.replace('-', ' ')}")
 
 
+def _retry(name: str, value: object) -> None:
+    try:
+        read_retry(value if isinstance(value, str) else "")
+    except ValueError as error:
+        raise InvalidEntry(f"{value!r} is not a valid {name.replace('-', ' ')}: {error}") from None
+
+
 _AGE = re.compile(r"([0-9]{1,9})([YMDhms])")
 _AGES_MS = {"Y": 31_536_000_000, "M": 2_592_000_000, "D": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000}
 
@@ -79,6 +87,9 @@ DEFINITION_KEYS: Mapping[str, Callable[[str, object], None]] = {
     "delivery-limit": _integer,
     "max-age": _age,
     "alternate-exchange": _text,
+    "mainstem-retry": _retry,
+    "mainstem-ordering": _one_of("shared", "key", "exclusive", "failover"),
+    "mainstem-lease-ms": _positive,
 }
 """What a policy can set. Whatever is not kept here is refused by name."""
 OPERATOR_KEYS = frozenset(

@@ -10,12 +10,14 @@ import msgspec
 from mainstem.coordination.administration.policies import age_ms
 from mainstem.coordination.dead_letters.targets import DeadLetterTarget
 from mainstem.coordination.queues.properties import QueueProperties
+from mainstem.coordination.subscriptions.retry_policy import read_retry
 
 _LIMITS = {
     "message-ttl": "message_ttl_ms",
     "expires": "expires_ms",
     "max-length": "length_max",
     "max-length-bytes": "bytes_max",
+    "mainstem-lease-ms": "lease_ms",
 }
 
 
@@ -37,6 +39,10 @@ def rules_of(properties: QueueProperties, definition: Mapping[str, Any]) -> Queu
         )
     if "overflow" in definition and properties.overflow == "drop-head":
         changes["overflow"] = definition["overflow"]
+    if "mainstem-ordering" in definition and properties.ordering == "shared":
+        changes["ordering"] = definition["mainstem-ordering"]
+    if "mainstem-retry" in definition and properties.retry is None:
+        changes["retry"] = read_retry(definition["mainstem-retry"])
     if "max-age" in definition:
         age = age_ms(definition["max-age"])
         if age is not None:

@@ -279,7 +279,7 @@ def test_counts_of_the_same_death_add_up(world: World) -> None:
 
 
 def test_a_message_rests_before_it_is_tried_again_across_a_restart(world: World) -> None:
-    queue, holder = declared(world, retry=RetryPolicy(kind="fixed", delay_ms=1000, attempts_max=3)), Holder()
+    queue, holder = declared(world, retry=RetryPolicy(kind="fixed", delay_ms=1000, retries_max=2)), Holder()
     queue.attach(holder)
     world.put(queue, b"1", b"2")
     world.quiet()

@@ -37,7 +37,7 @@ KINDS: dict[str, dict[str, Any]] = {
 TIMES: dict[str, dict[str, Any]] = {
     "": {},
     "leases": {"lease_ms": LEASE_MS},
-    "retries": {"retry": RetryPolicy(delay_ms=REST_MS, attempts_max=3)},
+    "retries": {"retry": RetryPolicy(delay_ms=REST_MS, retries_max=2)},
     "few tries": {"delivery_limit": 2},
 }
 LIMITS: dict[str, dict[str, Any]] = {

@@ -105,6 +105,28 @@ async def test_rewound_redelivered_paused_and_purged(client: Client) -> None:
     assert reply.problem == "offset-out-of-range"
 
 
+def test_a_queue_is_declared_and_changed_and_a_restart_forgets_neither() -> None:
+    async def run(engine: MemoryEngine) -> None:
+        client = Client(await Broker.open(engine, LoopClock()))
+        wish = {"name": "q", "retry": "fixed delay_ms=500", "lease_ms": 5_000, "ordering": "failover"}
+        rules = (await client.ask("POST", "/v1/queues", wish)).json()["rules"]
+        assert (rules["retry"], rules["lease_ms"], rules["ordering"]) == ("fixed delay_ms=500", "5000", "failover")
+        assert (await client.ask("POST", "/v1/queues", wish | {"name": "r", "retry": "x"})).problem == "invalid-content"
+        change = {"retry": "rocketmq", "lease_ms": None, "delivery_limit": 3, "dead_letter_queue": "dead"}
+        changed = (await client.ask("PATCH", "/v1/queues/q", change)).json()["rules"]
+        assert (changed["retry"], changed["delivery_limit"]) == ("rocketmq", "3")
+        assert "lease_ms" not in changed
+        assert (await client.ask("PATCH", "/v1/queues/q", {"retry": "x"})).problem == "invalid-content"
+        await client.broker.close()
+        again = Client(await Broker.open(engine, LoopClock()))
+        assert (await again.get("/v1/queues/q"))["rules"] == changed
+        stream = {"name": "s", "kind": "stream"}
+        assert (await again.ask("POST", "/v1/queues", stream)).status == 201
+        assert (await again.ask("PATCH", "/v1/queues/s", {"lease_ms": 5_000})).problem == "invalid-queue"
+
+    with_engine(run)()
+
+
 @with_queues
 async def test_messages_are_seen_edited_and_deleted_where_they_are(client: Client) -> None:
     queue = await declare(client, "q")

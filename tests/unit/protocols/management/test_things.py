@@ -49,6 +49,18 @@ async def test_what_is_not_said_to_last_does_not(admin: Admin) -> None:
 
 
 @with_admin
+async def test_our_own_arguments_go_out_and_in_with_the_definitions(admin: Admin) -> None:
+    arguments = {"x-mainstem-retry": "fixed delay_ms=5", "x-mainstem-lease-ms": 1_000, "x-mainstem-ordering": "key"}
+    await admin.put(f"{Q}/mine", {"durable": True, "arguments": arguments})
+    definitions = await admin.get("/definitions")
+    assert definitions["queues"][0]["arguments"] == {"x-queue-type": "classic", **arguments}
+    await admin.delete(f"{Q}/mine")
+    await admin.post("/definitions", definitions, 204)
+    assert (await admin.get(f"{Q}/mine"))["arguments"] == {"x-queue-type": "classic", **arguments}
+    await admin.put(f"{Q}/mine", {"durable": True, "arguments": {**arguments, "x-mainstem-ordering": "shared"}}, 400)
+
+
+@with_admin
 async def test_streams_are_not_got_from(admin: Admin) -> None:
     await admin.put(f"{Q}/s", {"durable": True, "arguments": {"x-queue-type": "stream"}})
     await admin.post(f"{Q}/s/get", {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}, 400)

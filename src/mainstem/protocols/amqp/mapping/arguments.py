@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
 
-from mainstem.broker.queues import DeadLetterTarget, InvalidSelector, QueueProperties, compile_expression
+from mainstem.broker.queues import DeadLetterTarget, InvalidSelector, QueueProperties, compile_expression, read_retry
 from mainstem.protocols.amqp.codec.field_table import INTEGER_TYPES, Field, Table, decode_stored_table, encode_table
 from mainstem.protocols.amqp.errors import precondition_failed
 from mainstem.protocols.amqp.mapping.words import inequivalent, term
@@ -39,6 +39,9 @@ SHARED = frozenset(
         "x-consumer-timeout",
         "x-mainstem-retention-ms",
         "x-mainstem-retention-bytes",
+        "x-mainstem-lease-ms",
+        "x-mainstem-ordering",
+        "x-mainstem-retry",
     }
 )
 KNOWN: dict[str, frozenset[str]] = {
@@ -111,7 +114,7 @@ def queue_properties(
         return None if field is None else cast(int, field.value)
 
     overflow = arguments.get("x-overflow")
-    age = arguments.get("x-max-age")
+    age, ordering, retry = (arguments.get(name) for name in ("x-max-age", "x-mainstem-ordering", "x-mainstem-retry"))
     return QueueProperties(
         durable=durable,
         exclusive=exclusive,
@@ -129,6 +132,9 @@ def queue_properties(
         delivery_limit=number("x-delivery-limit"),
         retention_ms=number("x-mainstem-retention-ms"),
         retention_bytes=number("x-mainstem-retention-bytes"),
+        lease_ms=number("x-mainstem-lease-ms"),
+        ordering=cast(Any, ordering.value.decode()) if ordering is not None else "shared",
+        retry=read_retry(retry.value.decode()) if retry is not None else None,
         age_max_ms=age_ms(age.value) if age is not None else None,
         hidden=hidden,
     )
@@ -307,6 +313,16 @@ def _expression(field: Field, _: Table) -> str | None:
     return None
 
 
+def _retry(field: Field, _: Table) -> str | None:
+    if field.type != "longstr":
+        return f"{{unacceptable_type,{field.type}}}"
+    try:
+        read_retry(field.value.decode())
+    except ValueError as error:
+        return f'"{error}"'
+    return None
+
+
 CHECKS: Mapping[str, Check] = {
     "x-expires": _expiry,
     "x-message-ttl": _time_to_live,
@@ -334,6 +350,9 @@ CHECKS: Mapping[str, Check] = {
     "x-queue-leader-locator": _one_of(LOCATORS, "invalid_queue_locator_arg"),
     "x-mainstem-retention-ms": _not_negative,
     "x-mainstem-retention-bytes": _not_negative,
+    "x-mainstem-lease-ms": _positive,
+    "x-mainstem-ordering": _one_of((b"shared", b"key", b"exclusive", b"failover"), "invalid_ordering"),
+    "x-mainstem-retry": _retry,
     "x-priority": _integer,
     "x-stream-offset": _offset,
     "x-stream-match-unfiltered": _boolean,

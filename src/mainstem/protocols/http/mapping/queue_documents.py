@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from mainstem.broker.catalog.topics import DEFAULT_NAMESPACE
 from mainstem.broker.dead_letters.browsing import FoundMessage, Where
 from mainstem.broker.dead_letters.facts import origin_of, redriven_count
 from mainstem.broker.dead_letters.redrives import Redrive
-from mainstem.broker.queues import DeadLetterTarget, Origin, Queue, QueueProperties, deaths_of
-from mainstem.protocols.http.errors import InvalidParameter
+from mainstem.broker.queues import (
+    DeadLetterTarget,
+    Origin,
+    Queue,
+    QueueProperties,
+    RetryPolicy,
+    deaths_of,
+    read_retry,
+    write_retry,
+)
+from mainstem.protocols.http.errors import InvalidContent, InvalidParameter
 from mainstem.protocols.http.mapping.contents import Content, decode_content, decode_header_block
 from mainstem.protocols.http.mapping.documents import PAGE_ITEMS_DEFAULT, After, Limit
 
@@ -110,6 +120,14 @@ class QueueDeletion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     if_empty: bool = False
 
 
+RetryText: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(
+        max_length=256, description="fixed, linear, exponential or rocketmq, and what differs: `fixed delay_ms=500`."
+    ),
+]
+
+
 class QueueWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A queue to be declared. On a topic of this name it reads what comes to the topic from now on."""
 
@@ -124,8 +142,9 @@ class QueueWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     delivery_limit: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] | None = None
     lease_ms: Annotated[int, msgspec.Meta(ge=100, le=TIME_MS_MAX)] | None = None
     """How long a consumer of any protocol may work on a message. None: as long as it stays connected."""
-    ordering: Literal["shared", "key"] = "shared"
+    ordering: Literal["shared", "key", "exclusive", "failover"] = "shared"
     """key: messages of one key are worked on by one consumer at a time, in order."""
+    retry: RetryText | None = None
 
 
 def to_properties(wish: QueueWish) -> QueueProperties:
@@ -141,13 +160,46 @@ def to_properties(wish: QueueWish) -> QueueProperties:
         delivery_limit=wish.delivery_limit,
         lease_ms=wish.lease_ms,
         ordering=wish.ordering,
+        retry=None if wish.retry is None else read_retry_text(wish.retry),
     )
 
 
-class QueueChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Give nothing out, or give out again. A pause ends with the broker."""
+def read_retry_text(text: str) -> RetryPolicy:
+    """Raises InvalidContent."""
+    try:
+        return read_retry(text)
+    except ValueError as error:
+        raise InvalidContent(str(error), "/retry") from None
 
-    paused: bool
+
+class QueueChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is to change: `paused` gives nothing out until it is false again; null takes a limit away."""
+
+    paused: bool | UnsetType = UNSET
+    message_ttl_ms: Annotated[int, msgspec.Meta(ge=0, le=TIME_MS_MAX)] | UnsetType | None = UNSET
+    expires_ms: Annotated[int, msgspec.Meta(ge=1, le=TIME_MS_MAX)] | UnsetType | None = UNSET
+    length_max: Annotated[int, msgspec.Meta(ge=0, le=TIME_MS_MAX)] | UnsetType | None = UNSET
+    overflow: Literal["drop-head", "reject-publish"] | UnsetType = UNSET
+    dead_letter_queue: str | UnsetType | None = UNSET
+    delivery_limit: Annotated[int, msgspec.Meta(ge=0, le=1000000)] | UnsetType | None = UNSET
+    lease_ms: Annotated[int, msgspec.Meta(ge=100, le=TIME_MS_MAX)] | UnsetType | None = UNSET
+    retry: RetryText | UnsetType | None = UNSET
+
+
+def changed_properties(present: QueueProperties, change: QueueChange) -> QueueProperties:
+    """What the queue is to be declared with from now on."""
+    changes: dict[str, Any] = {
+        name: value
+        for name, value in msgspec.structs.asdict(change).items()
+        if value is not UNSET and name not in ("paused", "dead_letter_queue", "retry")
+    }
+    if change.dead_letter_queue is not UNSET:
+        changes["dead_letter"] = (
+            None if change.dead_letter_queue is None else DeadLetterTarget("", change.dead_letter_queue)
+        )
+    if change.retry is not UNSET:
+        changes["retry"] = None if change.retry is None else read_retry_text(change.retry)
+    return msgspec.structs.replace(present, **changes)
 
 
 class SeekWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -360,8 +412,11 @@ def describe_rules(queue: Queue) -> dict[str, str]:
     for name in _RULES:
         value = getattr(queue.rules, name)
         if value not in (None, 0, False):
-            plain = isinstance(value, str | int | float)
-            shown[name] = str(value) if plain else msgspec.json.encode(value).decode()
+            if isinstance(value, RetryPolicy):
+                shown[name] = write_retry(value)
+            else:
+                plain = isinstance(value, str | int | float)
+                shown[name] = str(value) if plain else msgspec.json.encode(value).decode()
     return shown
 
 

@@ -44,6 +44,9 @@ ARGUMENTS: dict[str, Callable[[str, str], object]] = {
     "x-stream-filter-size-bytes": _integer,
     "x-mainstem-retention-ms": _integer,
     "x-mainstem-retention-bytes": _integer,
+    "x-mainstem-lease-ms": _integer,
+    "x-mainstem-ordering": _text,
+    "x-mainstem-retry": _text,
     "x-single-active-consumer": read_boolean,
 }
 

@@ -49,6 +49,7 @@ from mainstem.protocols.http.mapping.queue_documents import (
     SeekPreview,
     SeekQuery,
     SeekWish,
+    changed_properties,
     decode_place,
     describe_message,
     describe_redrive,
@@ -89,8 +90,8 @@ class QueueHandlers:
             Route("DELETE", QUEUE, self.delete_queue, {NO_CONTENT: None}, steps=QueuePath, query=QueueDeletion,
                   refusals=(errors.QueueBusy, *changes)),
             Route("GET", QUEUE, self.get_queue, shown, steps=QueuePath, query=QueueQuery, refusals=unknown),
-            Route("PATCH", QUEUE, self.pause_queue, shown,
-                  steps=QueuePath, query=QueueQuery, content=QueueChange, refusals=changes),
+            Route("PATCH", QUEUE, self.change_queue, shown, steps=QueuePath, query=QueueQuery, content=QueueChange,
+                  refusals=(errors.InvalidQueue, *changes)),
             Route("POST", QUEUE + "/seek", self.seek_queue, shown, steps=QueuePath, query=QueueQuery,
                   content=SeekWish, refusals=(errors.OffsetOutOfRange, *changes)),
             Route("GET", QUEUE + "/seek", self.preview_seek, {OK: SeekPreview}, steps=QueuePath, query=SeekQuery,
@@ -184,10 +185,14 @@ class QueueHandlers:
             lanes=lanes,
         )
 
-    async def pause_queue(self, call: Call) -> QueueDocument:
-        """Give nothing out, or give out again."""
-        queue = self._queue(call)
-        await self._queues.pause(queue, is_paused=call.content.paused)
+    async def change_queue(self, call: Call) -> QueueDocument:
+        """Give nothing out, or give out again; other limits, leases and retries, for the messages that wait too."""
+        queue, change = self._queue(call), call.content
+        wanted = changed_properties(queue.properties, change)
+        if wanted != queue.properties:
+            await self._queues.alter(queue, wanted)
+        if change.paused is not UNSET:
+            await self._queues.pause(queue, is_paused=change.paused)
         return await self.get_queue(call)
 
     async def seek_queue(self, call: Call) -> QueueDocument:
