@@ -18,7 +18,7 @@ from mainstem.protocols.management.session import ManagementSettings
 from mainstem.protocols.mqtt import adapter as mqtt
 from mainstem.protocols.mqtt.session.settings import MqttSettings, MqttWebSocketSettings
 from mainstem.protocols.pulsar import adapter as pulsar
-from mainstem.protocols.pulsar.session.settings import PulsarSettings
+from mainstem.protocols.pulsar.session.settings import AdminSettings, PulsarSettings
 from mainstem.protocols.registry import adapter as schema_registry
 from mainstem.protocols.registry.session import RegistrySettings
 from mainstem.protocols.rocketmq import adapter as rocketmq
@@ -100,6 +100,10 @@ def _connect_mqtt_websocket(services: Services, settings: msgspec.Struct) -> Ope
     return adapter.open_session
 
 
+def _connect_pulsar_admin(services: Services, settings: msgspec.Struct) -> OpenSession:
+    return pulsar.PulsarAdmin(cast(AdminSettings, settings), services.broker, services.operations).open_session
+
+
 def _connect_rocketmq_broker(services: Services, settings: msgspec.Struct) -> OpenSession:
     return rocketmq.RemotingBroker(cast(RemotingSettings, settings), services.broker, services.operations).open_session
 
@@ -142,6 +146,7 @@ REGISTERED: dict[str, Registration] = {
             _connect_mqtt_websocket,
             mqtt.check_websocket,
         ),
+        Registration(pulsar.ADMIN_NAME, (pulsar.ADMIN_PORT,), AdminSettings, _connect_pulsar_admin, pulsar.check_admin),
         Registration(rocketmq.NAME, (rocketmq.GRPC_PORT,), GrpcSettings, _connect_rocketmq, rocketmq.check_grpc),
         Registration(
             rocketmq.BROKER_NAME,

@@ -8,6 +8,8 @@ from mainstem.protocols.http.handlers.operation.operations import OperationsHand
 from mainstem.protocols.http.handlers.routes import Routes
 from mainstem.protocols.http.session import Handle, HttpSession, HttpSettings, Respond
 from mainstem.protocols.management.session import ManagementSession, ManagementSettings
+from mainstem.protocols.pulsar.session.admin import AdminSession
+from mainstem.protocols.pulsar.session.settings import AdminSettings
 from mainstem.protocols.registry.session import RegistrySession, RegistrySettings
 from mainstem.transport.session import Session, Wake
 from mainstem.wire.websocket.frames import BINARY, NORMAL, PING, encode_close, masked
@@ -105,6 +107,14 @@ def _management() -> Case:
     return Case("management", open_session, lambda: None, HTTP_CONVERSATION, HTTP_OVERSIZE, input_bytes_max=1)
 
 
+def _pulsar_admin() -> Case:
+    def open_session(wake: Wake) -> AdminSession:
+        settings = AdminSettings(head_bytes_max=512, body_bytes_max=100)
+        return AdminSession(wake, settings, http_routes().handle, date=lambda: "Thu, 01 Jan 1970 00:00:00 GMT")
+
+    return Case("pulsar-admin", open_session, lambda: None, HTTP_CONVERSATION, HTTP_OVERSIZE, input_bytes_max=1)
+
+
 WEBSOCKET_OPENING = (
     b"GET /mqtt HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: keep-alive, Upgrade\r\n"
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
@@ -152,6 +162,7 @@ def cases() -> Iterator[Case]:
     yield _websocket("websocket, answered later", carried_late.handle, carried_late.settle)
     yield _management()
     yield _registry()
+    yield _pulsar_admin()
     yield _http("http", http_routes().handle, lambda: None)
     late = LateAnswers(http_routes().handle)
     yield _http("http, answered later", late.handle, late.settle)

@@ -14,8 +14,8 @@ class PulsarServer(LastingBroker):
     """Keeps its addresses over restarts."""
 
     def __init__(self, data_dir: Path, *options: str) -> None:
-        self.binary, self.kafka, self.amqp = (lasting_address() for _ in range(3))
-        listeners = {"pulsar": self.binary, "kafka": self.kafka, "amqp": self.amqp}
+        self.binary, self.admin, self.kafka, self.amqp = (lasting_address() for _ in range(4))
+        listeners = {"pulsar": self.binary, "pulsar-admin": self.admin, "kafka": self.kafka, "amqp": self.amqp}
         super().__init__(data_dir, {**listeners, "http": "off"}, *ANY_DISK, *options)
 
     @property

@@ -143,13 +143,15 @@ class Topics:
             await self._commit(self._catalog.decide_delete(current), state)
             finish()
 
-    async def expand(self, name: str, partitions: int, *, dry_run: bool = False) -> None:
-        """Add partitions until there are `count`."""
+    async def expand(
+        self, name: str, partitions: int, *, dry_run: bool = False, namespace: str = DEFAULT_NAMESPACE
+    ) -> None:
+        """Add partitions until there are `partitions`."""
         async with self._changes_lock:
-            change = self._catalog.decide_expand(self._catalog.topic(name), partitions)
+            change = self._catalog.decide_expand(self._catalog.topic(name, namespace), partitions)
             if not dry_run:
                 await self._commit(change)
-                self.on_expand(self._catalog.topic(name))
+                self.on_expand(self._catalog.topic(name, namespace))
 
     async def append_log(self, namespace: str, name: str, log: int) -> None:
         """Show a log that was made elsewhere as the last partition of a topic, if there is one of this name and it does not."""

@@ -140,6 +140,12 @@ class TopicSubscriptions:
             subscription.queue.sieve = wish.sieve
             return subscription.queue
 
+    async def load_queue(self, subscription: Subscription) -> None:
+        """Make what gives its messages out, if it is not there."""
+        async with self._changes_lock:
+            if subscription.queue is None:
+                await self._open(subscription)
+
     async def _create(self, wish: SubscriptionWish) -> Subscription:
         topic = self._topics.named(wish.namespace).get(wish.topic)
         if topic is None or wish.partition >= len(topic.logs):

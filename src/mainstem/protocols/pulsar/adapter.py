@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from mainstem.broker.broker import Broker
 from mainstem.model.endpoints import UNKNOWN, Endpoints
+from mainstem.protocols.pulsar.handlers.admin.cluster import ClusterPaths
+from mainstem.protocols.pulsar.handlers.admin.namespaces import NamespacePaths
+from mainstem.protocols.pulsar.handlers.admin.paths import AdminPaths, Meter
+from mainstem.protocols.pulsar.handlers.admin.subscriptions import SubscriptionPaths
+from mainstem.protocols.pulsar.handlers.admin.topics import TopicPaths
 from mainstem.protocols.pulsar.handlers.calls import Spawn
 from mainstem.protocols.pulsar.handlers.connection import PulsarConnection
 from mainstem.protocols.pulsar.handlers.parts import PulsarParts
+from mainstem.protocols.pulsar.session.admin import AdminSession
 from mainstem.protocols.pulsar.session.machine import PulsarSession
-from mainstem.protocols.pulsar.session.settings import PulsarSettings
+from mainstem.protocols.pulsar.session.settings import AdminSettings, PulsarSettings
+from mainstem.wire.http.dates import HttpDate
+from mainstem.wire.http.hosts import HostCheck
 
-NAME = "pulsar"
-PORT = 6650
+NAME, ADMIN_NAME = "pulsar", "pulsar-admin"
+PORT, ADMIN_PORT = 6650, 8080
 
 _rules: WeakKeyDictionary[Broker, PulsarSettings] = WeakKeyDictionary()
 """The administration speaks of the broker by the settings of the binary protocol."""
@@ -33,10 +42,22 @@ class Operations(Protocol):
     def version(self) -> str:
         """Of this program."""
 
+    def request_meter(self, protocol: str, operation: str, untimed: int = 0) -> Meter:
+        """Counts requests of one kind."""
+
+    @property
+    def listeners(self) -> Sequence[Any]:
+        """What is listened on."""
+
 
 def check_pulsar(settings: PulsarSettings, hosts: Iterable[str]) -> None:
     """Whether it is safe to listen there. Raises ValueError."""
     _check(NAME, settings.anybody_from_anywhere, hosts)
+
+
+def check_admin(settings: AdminSettings, hosts: Iterable[str]) -> None:
+    """Whether it is safe to listen there. Raises ValueError."""
+    _check(ADMIN_NAME, settings.anybody_from_anywhere, hosts)
 
 
 def _check(name: str, is_open: bool, hosts: Iterable[str]) -> None:
@@ -84,9 +105,9 @@ def parts_of(broker: Broker, operations: Operations, spawn: Spawn | None = None)
     return found
 
 
-def address_of(operations: Operations) -> str | None:
-    """Where the binary protocol is, for clients; None: it does not listen."""
-    return next(iter(operations.advertised().get(NAME, ())), None)
+def address_of(operations: Operations, name: str = NAME) -> str | None:
+    """Where a listener is, for clients; None: it does not listen."""
+    return next(iter(operations.advertised().get(name, ())), None)
 
 
 class PulsarBroker:
@@ -106,3 +127,32 @@ class PulsarBroker:
             self._settings.message_bytes_max,
             lambda session: PulsarConnection(self.parts, session, endpoints),
         )
+
+
+class PulsarAdmin:
+    """Serves the administration over HTTP."""
+
+    def __init__(
+        self, settings: AdminSettings, broker: Broker, operations: Operations, spawn: Spawn | None = None
+    ) -> None:
+        self._settings = settings
+        self._operations = operations
+        self._tasks = _Tasks()
+        parts = parts_of(broker, operations, spawn)
+        paths = [
+            *ClusterPaths(parts, operations.version(), lambda: address_of(operations, ADMIN_NAME)).paths(),
+            *NamespacePaths(parts).paths(),
+            *TopicPaths(parts).paths(),
+            *SubscriptionPaths(parts).paths(),
+        ]
+        check = HostCheck(self._listening, lambda: operations.advertised().get(ADMIN_NAME, ()))
+        meter = lambda operation: operations.request_meter(ADMIN_NAME, operation)  # noqa: E731
+        self._handle = AdminPaths(paths, spawn or self._tasks.spawn, check, meter).handle
+        self._date = HttpDate(time.time)
+
+    def _listening(self) -> list[str]:
+        return [str(listener.address) for listener in self._operations.listeners if listener.name == ADMIN_NAME]
+
+    def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> AdminSession:
+        """For a new connection."""
+        return AdminSession(wake, self._settings, self._handle, self._date)

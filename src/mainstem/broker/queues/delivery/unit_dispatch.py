@@ -16,7 +16,7 @@ UnitOf: TypeAlias = Callable[[Message], tuple[int, int]]
 """The first and the last offset of the unit that a message is of."""
 
 TURN_MESSAGES = 20
-"""Where several consumers have room, each is given so many in its turn, and the rest of the unit."""
+"""Where several consumers have room, each is given up to this many in its turn, and the rest of the unit."""
 NO_LIMIT = 1 << 62
 
 

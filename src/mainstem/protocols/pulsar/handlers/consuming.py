@@ -20,6 +20,8 @@ EXCLUSIVE, SHARED, FAILOVER, KEY_SHARED = range(4)
 TYPE_NAMES = ("Exclusive", "Shared", "Failover", "Key_Shared")
 PERMITS_MAX = 1 << 31
 WORD_BITS = 64
+END_LOOKED_FOR_S = 0.2
+"""How often it is looked whether a consumer has reached the end of a topic that was ended."""
 _DELIVERY = MESSAGES["Delivery"]
 
 
@@ -135,6 +137,16 @@ class PulsarConsumer:
         if self.kind == FAILOVER:
             self.connection.say(Kind.ACTIVE_CONSUMER_CHANGE, consumer_id=self.id, is_active=bool(self.is_active))
 
+    def watch_end(self) -> None:
+        """Tell the client, once it was given all of a topic that takes nothing more."""
+        if self.is_gone or self.is_told_of_end:
+            return
+        if all(not lane.ready and not lane.is_behind for lane in self.queue.lanes):
+            self.is_told_of_end = True
+            self.connection.say(Kind.REACHED_END_OF_TOPIC, consumer_id=self.id)
+        else:
+            self.connection.parts.broker.clock.call_later(END_LOOKED_FOR_S, self.watch_end)
+
     # Ending
 
     def holdings(self) -> list[Message]:
@@ -166,7 +178,7 @@ class PulsarConsumer:
 
 
 def ack_set(count: int, open_indexes: Iterable[int]) -> list[int]:
-    """Which of so many messages are not settled: bits of signed words of 64, the lowest first."""
+    """Which messages of a batch are not settled: bits of signed words of 64, the lowest first."""
     bits = 0
     for index in open_indexes:
         bits |= 1 << index

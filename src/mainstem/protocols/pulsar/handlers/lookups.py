@@ -78,6 +78,10 @@ class Lookups:
         """Every topic is here."""
         name = topic_name(said.topic)
         self._topics.check_place(name)
+        if said.advertised_listener_name:
+            raise CommandRefused(
+                ServerError.METADATA, f"the broker has no listener of the name {said.advertised_listener_name[:100]}"
+            )
         connection.say(
             Kind.LOOKUP_RESPONSE,
             brokerServiceUrl=self.url(),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,8 +9,10 @@ import msgspec
 from mainstem.broker.log import Edge, Place, TimeAfter
 from mainstem.broker.queues import Queue, QueueProperties
 from mainstem.broker.queues.delivery.sieve import Sieve
+from mainstem.broker.queues.delivery.slot_dispatch import SlotDispatch
 from mainstem.broker.queues.delivery.unit_dispatch import UnitDispatch
 from mainstem.broker.subscriptions.topic_subscriptions import Subscription, SubscriptionWish
+from mainstem.model.errors import MainstemError
 from mainstem.protocols.pulsar.codec.schema import UINT64_MAX, Kind
 from mainstem.protocols.pulsar.errors import CommandRefused, ServerError
 from mainstem.protocols.pulsar.handlers.calls import Handler, Speaker
@@ -22,6 +23,7 @@ from mainstem.protocols.pulsar.handlers.consuming import (
     SHARED,
     PulsarConsumer,
 )
+from mainstem.protocols.pulsar.handlers.key_slots import KeySlots, slot_of
 from mainstem.protocols.pulsar.handlers.topics import Log
 from mainstem.protocols.pulsar.mapping.messages import due_ms_of, unit_of
 from mainstem.protocols.pulsar.mapping.names import topic_name
@@ -46,6 +48,7 @@ class Subscribing:
         self._topics = parts.topics
         self._subscriptions = parts.broker.topic_subscriptions
         self.consumers: dict[Queue, list[PulsarConsumer]] = {}
+        self._slots: dict[Queue, KeySlots] = {}
 
     def handlers(self) -> dict[int, Handler]:
         """By type."""
@@ -77,7 +80,7 @@ class Subscribing:
             consumer = PulsarConsumer(connection, said, name, log, queue)
             if connection.is_closed:
                 return
-            queue.attach(consumer)
+            self._attach(consumer)
         finally:
             connection.reserved.discard((Kind.SUBSCRIBE, number))
         found = self._subscriptions.find(log.topic.namespace, log.topic.name, said.subscription, log.part)
@@ -88,6 +91,8 @@ class Subscribing:
         connection.consumers[number] = consumer
         connection.succeed(said)
         consumer.is_known = True
+        if self._parts.producing.rules(log).is_terminated:
+            consumer.watch_end()
         if consumer.is_active is not None or consumer.kind == FAILOVER:
             consumer.tell_active()
 
@@ -108,19 +113,39 @@ class Subscribing:
             QueueProperties(durable=is_durable, ordering=ORDERINGS[said.subType], arguments=arguments),  # type: ignore[arg-type]
             log.part,
             EDGE_END if known is not None else await self._start(log, said),
-            sieve=Sieve(due_ms=due_ms_of) if said.subType in (SHARED, KEY_SHARED) else None,
+            sieve=await self._sieve(log, said),
         )
-        return await self.open(wish, said)
+        return await self.open(wish)
 
-    async def open(self, wish: SubscriptionWish, said: Any = None) -> Queue:
+    async def _sieve(self, log: Log, said: Any) -> Sieve | None:
+        """Delays are for shared subscriptions; a compacted view is for the others."""
+        if said.subType in (SHARED, KEY_SHARED):
+            if said.read_compacted:
+                raise CommandRefused(ServerError.NOT_ALLOWED, "readCompacted only allowed on failover or exclusive")
+            return Sieve(due_ms=due_ms_of)
+        view = await self._parts.compaction.view(log.topic, log.part) if said.read_compacted else None
+        return None if view is None else Sieve(selects=view.shows)
+
+    async def open(self, wish: SubscriptionWish) -> Queue:
         """What gives the messages of a subscription out."""
-        known = self._subscriptions.find(wish.namespace, wish.topic, wish.name, wish.partition)
-        before = None if known is None else known.queue
         queue = await self._subscriptions.open(wish)
-        if queue is not before:
-            queue.dispatch_by(UnitDispatch(unit_of))
-            self.consumers = {one: some for one, some in self.consumers.items() if not one.is_gone}
+        if queue not in self._slots:
+            slots = self._slots[queue] = KeySlots()
+            is_keyed = wish.properties.ordering == "key"
+            queue.dispatch_by(SlotDispatch(slot_of, unit_of, slots.owner_of) if is_keyed else UnitDispatch(unit_of))
+            self._slots = {one: some for one, some in self._slots.items() if not one.is_gone}
         return queue
+
+    def _attach(self, consumer: PulsarConsumer) -> None:
+        """Begin to serve it. Raises QueueBusy, CommandRefused."""
+        slots = self._slots[consumer.queue]
+        if consumer.kind == KEY_SHARED:
+            slots.add(consumer)
+        try:
+            consumer.queue.attach(consumer)
+        except MainstemError:
+            slots.remove(consumer)
+            raise
 
     async def prepare(self, log: Log, name: str) -> None:
         """A subscription that a producer wants to be there, from the beginning of the topic."""
@@ -151,11 +176,21 @@ class Subscribing:
 
     def left(self, consumer: PulsarConsumer) -> None:
         """It is gone."""
+        slots = self._slots.get(consumer.queue)
+        if slots is not None:
+            slots.remove(consumer)
         others = self.consumers.get(consumer.queue)
         if others is not None and consumer in others:
             others.remove(consumer)
             if not others:
                 del self.consumers[consumer.queue]
+
+    def tell_ends(self, log: int) -> None:
+        """The topic of this log takes nothing more: consumers are told when they have been given all."""
+        for consumers in list(self.consumers.values()):
+            for consumer in consumers:
+                if consumer.log.number == log:
+                    consumer.watch_end()
 
     def close(self, connection: Speaker, said: Any) -> None:
         """The client has no use for it any more. Answered once all that it has acknowledged is durable."""
@@ -263,8 +298,3 @@ def edge_of(log: Log, identity: Any) -> Edge | None:
         return Edge.START if entry > LATEST else Edge.END
     is_before = ledger > LATEST or ledger < log.number
     return Edge.START if is_before else Edge.END
-
-
-def numbers(identities: Iterable[Any]) -> list[tuple[int, int]]:
-    """Ledger and entry of each."""
-    return [(identity.ledgerId, identity.entryId) for identity in identities]

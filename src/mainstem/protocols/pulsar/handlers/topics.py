@@ -80,6 +80,8 @@ class PulsarTopics:
 
     def check_place(self, name: TopicName) -> None:
         """Whether its namespace is there. Raises CommandRefused."""
+        if name.domain != PERSISTENT:
+            raise CommandRefused(ServerError.NOT_ALLOWED, f"{name} is not persistent: such topics are not supported")
         if not self.book.has_place(name.place):
             raise CommandRefused(ServerError.TOPIC_NOT_FOUND, f"Namespace not found: {name.place}")
 
@@ -144,17 +146,23 @@ class PulsarTopics:
             found += [partition_name(whole, number) for number in range(count)] if count else [whole]
         return sorted(found)
 
+    def partitioned_names(self, place: str) -> list[str]:
+        """The topics of a namespace that have partitions, by their whole names."""
+        topics = self._broker.topics.named(namespace_of(place)).values()
+        return sorted(f"{PERSISTENT}://{place}/{shown_name(one.name)}" for one in topics if self.partitions(one))
+
     # Offsets
 
     async def unit_at(self, log: int, offset: int) -> Unit | None:
         """The entry that has the record at this offset; None: there is no record."""
         start = (await self._broker.find(log, Edge.START)).offset
         end = (await self._broker.find(log, Edge.END)).offset
-        if not start <= offset < end:
-            return None
-        found = await self._messages(log, offset)
-        message = next((message for message in found if message.offset == offset), None)
+        message = await self.message_at(log, offset) if start <= offset < end else None
         return None if message is None else _unit(message)
+
+    async def message_at(self, log: int, offset: int) -> Message | None:
+        """The record at an offset of a log that has it."""
+        return next((message for message in await self._messages(log, offset) if message.offset == offset), None)
 
     async def last_unit(self, log: int) -> Unit | None:
         """The last entry of a log; None: it is empty."""
