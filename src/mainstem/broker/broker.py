@@ -86,6 +86,7 @@ from mainstem.broker.schedules.delivery import BrokerDelivery
 from mainstem.broker.schedules.recurrences import Recurrences
 from mainstem.broker.schedules.schedules import Schedules
 from mainstem.broker.schemas.schemas import Schemas
+from mainstem.broker.schemas.validation import answer_from
 from mainstem.broker.staging.limits import StageLimits
 from mainstem.broker.staging.stages import Stages
 from mainstem.broker.subscriptions.pulling import Pulling
@@ -169,7 +170,7 @@ class Broker:
         self.redrives = Redrives(engine, clock, self.queues)
         self.schedules = Schedules(engine, clock, self.queues.outbox, delivery)
         self.recurrences = Recurrences(engine, clock, delivery)
-        self._watch_over(engine, clock)
+        self._watch_over(engine, clock, catalog)
         self.transactions = Transactions(engine, clock, self.producers, self.groups, catalog.by_id)
         self.client_quotas = ClientQuotas(engine)
         self.client_metrics = ClientMetrics(engine)
@@ -211,9 +212,10 @@ class Broker:
         self.transacted = TransactedSettlements(self.queues)
         self.letters = Letters(engine, self.queues)
 
-    def _watch_over(self, engine: Engine, clock: Clock) -> None:
+    def _watch_over(self, engine: Engine, clock: Clock, catalog: Catalog) -> None:
         """What people look at: live numbers, single records and what they consist of, alarms."""
         self.schemas = Schemas(engine, clock, self.heavy_work)
+        answer_from(catalog.registered, self.schemas)
         self.live = LiveNumbers(engine, clock, self.topics)
         self.live.counters.append(lambda: {"failed_logins": float(self.logins.failures.total())})
         self.records = Records(engine, clock, self.heavy_work)

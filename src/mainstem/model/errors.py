@@ -3,7 +3,7 @@
     MainstemError
     |-- PeerError            the caller asked for what cannot be: answer it, go on
     |   |-- UnknownLog, LogExists, OffsetOutOfRange
-    |   |-- InvalidBatch -> CorruptBatch, BatchTooLarge, InvalidRecords -> KeyRequired, MisdatedBatch
+    |   |-- InvalidBatch -> CorruptBatch, BatchTooLarge, InvalidRecords -> KeyRequired, MisdatedBatch, UnregisteredSchema
     |   |-- CommitTooLarge
     |   `-- SequenceError -> OutOfOrderSequence, DuplicateSequence, StaleEpoch
     |-- FencedError          the caller has lost its role: it must stop acting in it
@@ -75,6 +75,10 @@ class MisdatedBatch(InvalidRecords):
 
 class KeyRequired(InvalidRecords):
     """A record without a key was sent to a log that is compacted by key."""
+
+
+class UnregisteredSchema(InvalidRecords):
+    """A record names no schema that is registered for its topic, which takes no others."""
 
 
 class CommitTooLarge(PeerError):

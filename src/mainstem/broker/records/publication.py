@@ -11,6 +11,7 @@ from mainstem.broker.clock import Clock
 from mainstem.broker.heavy_work import HeavyWork
 from mainstem.broker.intake import Intake
 from mainstem.broker.records.once import Once, OnceEntry, OnceKey, Position
+from mainstem.broker.schemas.validation import check_record_schema
 from mainstem.coordination.catalog.partitioning import partition_of
 from mainstem.coordination.schedules.scheduled_record import Letter, Target
 from mainstem.model.errors import BatchTooLarge, KeyRequired, MainstemError, MisdatedBatch
@@ -161,7 +162,8 @@ class Publications:
 
 
 def check_record(topic: Topic, record: NewRecord, number: int, now_ms: int) -> None:
-    """Raises what a topic does not take: KeyRequired, MisdatedBatch, BatchTooLarge."""
+    """Raises what a topic does not take: KeyRequired, MisdatedBatch, BatchTooLarge, UnregisteredSchema."""
+    check_record_schema(topic, record.key, record.value, number)
     if topic.is_compacted and record.key is None:
         raise KeyRequired(f"topic {topic.name} is compacted by key and takes no record without one", [number])
     if record.time_ms >= 0:

@@ -17,9 +17,11 @@ import msgspec
 
 from mainstem.coordination.catalog.broker_config import CLUSTER, check_broker_config, topic_defaults
 from mainstem.coordination.catalog.topic_config import (
+    KEY_VALIDATION,
     LONG_MAX,
     OPTIONS,
     TABLE,
+    VALUE_VALIDATION,
     check_topic_config,
     compression_level,
     log_config,
@@ -56,6 +58,30 @@ class TopicEntry(msgspec.Struct, frozen=True, array_like=True):
 CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
+class RegisteredIds:
+    """Which schemas are registered: the broker puts in who knows."""
+
+    def __init__(self) -> None:
+        self.is_known: Callable[[str, str, bool, int], bool] = lambda namespace, topic, is_key, number: False
+        """By namespace, topic, whether it is of keys, and id."""
+
+
+NOTHING_REGISTERED = RegisteredIds()
+
+
+class SchemaCheck(NamedTuple):
+    """What a topic asks of keys and values."""
+
+    of_keys: bool
+    of_values: bool
+    registered: RegisteredIds
+
+
+def _schema_check(configs: Mapping[str, str], registered: RegisteredIds) -> SchemaCheck | None:
+    of_keys, of_values = (configs.get(name) == "true" for name in (KEY_VALIDATION, VALUE_VALIDATION))
+    return SchemaCheck(of_keys, of_values, registered) if of_keys or of_values else None
+
+
 class Topic:
     """A topic, ready for use. Never changed: another one takes its place."""
 
@@ -76,9 +102,12 @@ class Topic:
         "logs",
         "name",
         "namespace",
+        "schema_check",
     )
 
-    def __init__(self, entry: TopicEntry, defaults: Mapping[str, str] = {}) -> None:
+    def __init__(
+        self, entry: TopicEntry, defaults: Mapping[str, str] = {}, registered: RegisteredIds | None = None
+    ) -> None:
         self.namespace = entry.namespace
         self.name = entry.name
         self.id = uuid.UUID(bytes=entry.id)
@@ -101,7 +130,14 @@ class Topic:
         self.batch_bytes_max = int(effective.get("max.message.bytes", OPTIONS["max.message.bytes"].default))
         self.is_queue = entry.is_queue
         self.is_compacted = "compact" in effective.get("cleanup.policy", "")
-        self.is_opened = self.is_compacted or self.before_max_ms is not None or self.codec is not None
+        self.schema_check = _schema_check(effective, registered or NOTHING_REGISTERED)
+        """What keys and values must name; None: they may be anything."""
+        self.is_opened = (
+            self.is_compacted
+            or self.before_max_ms is not None
+            or self.codec is not None
+            or self.schema_check is not None
+        )
         """Whether a batch is opened when it arrives; most topics store it as it came."""
 
     def entry(self, *, logs: tuple[int, ...] | None = None, configs: Mapping[str, str] | None = None) -> TopicEntry:
@@ -156,6 +192,7 @@ class Catalog:
         """By node, and by the empty name for all, what was set while the broker ran."""
         self.topic_defaults: dict[str, str] = {}
         """What that means for topics, by the names that topics have for it."""
+        self.registered = RegisteredIds()
         self.changes = 0
         """How often topics have changed."""
         self._next_log = 1
@@ -256,7 +293,7 @@ class Catalog:
     def decide_alter(self, topic: Topic, partitions: int, configs: Mapping[str, str]) -> Decision:
         """More partitions and another configuration at once."""
         configured = self.decide_configure(topic, configs)
-        altered = Topic(topic.entry(configs=configs), self.topic_defaults)
+        altered = Topic(topic.entry(configs=configs), self.topic_defaults, self.registered)
         expanded = self.decide_expand(altered, partitions)
         # The later entry of the topic holds both.
         return Decision(configured.logs + expanded.logs, expanded.state)
@@ -322,7 +359,7 @@ class Catalog:
     def _put_topic(self, entry: TopicEntry) -> None:
         self.changes += 1
         configs = self._configs.setdefault(tuple(entry.configs.items()), entry.configs)
-        topic = Topic(msgspec.structs.replace(entry, configs=configs), self.topic_defaults)
+        topic = Topic(msgspec.structs.replace(entry, configs=configs), self.topic_defaults, self.registered)
         self.namespaces.setdefault(topic.namespace, {})[topic.name] = topic
         self.by_id[topic.id] = topic
         (self.tables.add if configs.get(TABLE) == "true" else self.tables.discard)(topic.id)
@@ -336,7 +373,7 @@ class Catalog:
             self.broker_configs[name] = configs
         self.topic_defaults = _defaults(self.broker_configs)
         for known in list(self.by_id.values()):
-            topic = Topic(known.entry(), self.topic_defaults)
+            topic = Topic(known.entry(), self.topic_defaults, self.registered)
             self.namespaces[topic.namespace][topic.name] = self.by_id[topic.id] = topic
 
 

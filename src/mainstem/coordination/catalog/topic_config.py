@@ -25,7 +25,10 @@ GZIP_USUAL_LEVEL = "-1"
 TABLE = "table"
 """Whether a topic is kept as a table, too."""
 TABLE_SCHEMES = ("file", "s3", "gs")
-VALUE_FORMATS = ("raw", "string", "json", "avro", "protobuf")
+VALUE_FORMATS = ("raw", "string", "json", "avro", "protobuf", "registry")
+
+KEY_VALIDATION, VALUE_VALIDATION = "confluent.key.schema.validation", "confluent.value.schema.validation"
+TOPIC_NAME_STRATEGY = "io.confluent.kafka.serializers.subject.TopicNameStrategy"
 
 Kind: TypeAlias = Literal["boolean", "string", "int", "long", "double", "list"]
 
@@ -131,6 +134,12 @@ def _text(value: str) -> str:
     return value
 
 
+def _topic_name_strategy(value: str) -> str:
+    if value != TOPIC_NAME_STRATEGY:
+        raise ValueError(f"must be {TOPIC_NAME_STRATEGY}: subjects are TOPIC-key and TOPIC-value")
+    return value
+
+
 _LONG = _integer(0, LONG_MAX)
 
 _OPTIONS = (
@@ -142,6 +151,14 @@ _OPTIONS = (
     TopicOption("compression.lz4.level", "int", "9", _integer(1, 17), "How hard lz4 tries, where the broker compresses."),
     TopicOption("compression.zstd.level", "int", "3", _integer(-131_072, 22),
                 "How hard zstd tries, where the broker compresses."),
+    TopicOption(KEY_VALIDATION, "boolean", "false", _one_of("true", "false"),
+                "Whether a record's key must name a schema that is registered as TOPIC-key."),
+    TopicOption("confluent.key.subject.name.strategy", "string", TOPIC_NAME_STRATEGY, _topic_name_strategy,
+                "How the subject of keys is found."),
+    TopicOption(VALUE_VALIDATION, "boolean", "false", _one_of("true", "false"),
+                "Whether a record's value must name a schema that is registered as TOPIC-value."),
+    TopicOption("confluent.value.subject.name.strategy", "string", TOPIC_NAME_STRATEGY, _topic_name_strategy,
+                "How the subject of values is found."),
     TopicOption("delete.retention.ms", "long", "86400000", _LONG, "How long a compacted topic keeps tombstones."),
     TopicOption("errors.deadletterqueue.group.enable", "boolean", "false", _one_of("true", "false"),
                 "Whether share groups may write dead letters to the topic."),
@@ -202,7 +219,8 @@ _OPTIONS = (
                 "What values are; tables and SQL decode them. Nothing that is sent is checked against it."),
     TopicOption("value.message", "string", "", _text, "With protobuf: the full name of the message."),
     TopicOption("value.schema", "string", "", _text,
-                "With json: DDL, or nothing to have it sampled; avro: the schema; protobuf: path of a descriptor set."),
+                "With json: DDL, or nothing to have it sampled; avro: the schema; protobuf: path of a descriptor set; "
+                "registry: the subject, or nothing for TOPIC-value."),
 )  # fmt: skip
 
 OPTIONS: Mapping[str, TopicOption] = {option.name: option for option in _OPTIONS}
@@ -269,8 +287,8 @@ def _check_compaction_lags(configs: Mapping[str, str]) -> None:
 def _check_value_configs(configs: Mapping[str, str]) -> None:
     kind = configs.get("value.format", "raw")
     for name, needed_by, known_to in (
-        ("value.schema", ("avro", "protobuf"), ("json", "avro", "protobuf")),
-        ("value.message", ("protobuf",), ("protobuf",)),
+        ("value.schema", ("avro", "protobuf"), ("json", "avro", "protobuf", "registry")),
+        ("value.message", ("protobuf",), ("protobuf", "registry")),
     ):
         if configs.get(name):
             if kind not in known_to:

@@ -156,6 +156,10 @@ class SchemaTable:
             if deleted or not self._versions[subject][version].is_deleted
         )
 
+    def has_id(self, subject: Subject, number: int) -> bool:
+        """Whether a version of the subject that is not deleted has this id."""
+        return any(entry.id == number and not entry.is_deleted for entry in self._versions.get(subject, {}).values())
+
     def last_id(self, context: str) -> int:
         """The highest one that was given."""
         return self._numbers.get(context, 0)

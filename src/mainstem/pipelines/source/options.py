@@ -13,8 +13,10 @@ from mainstem.pipelines.source.starting_point import EARLIEST_POINT, LATEST_POIN
 from mainstem.sdk.client import Client
 from mainstem.sdk.errors import UnknownTopic
 from mainstem.sdk.operations import TopicPartition
+from mainstem.sdk.stages import http_address
 
-FORMATS = ("raw", "string", "json", "avro", "protobuf")
+FORMATS = ("raw", "string", "json", "avro", "protobuf", "registry")
+HTTP_ADDRESS = "httpAddress"
 HISTORIES = ("log", "table", "current")
 DECODERS = ("auto", "numpy", "numba")
 
@@ -45,6 +47,7 @@ KNOWN = (
     "value.format",
     "value.schema",
     "value.message",
+    HTTP_ADDRESS,
     "decoder",
     "history",
     *ALIASES,
@@ -81,6 +84,8 @@ class SourceOptions(Options):
             raise InvalidOption("Option `group` is empty; leave it out to have a group named for you.")
         if self.format in ("avro", "protobuf") and self.text("value.schema") is None:
             raise InvalidOption(f"Option `value.schema` is needed with value.format {self.format}.")
+        if self.text(HTTP_ADDRESS) is not None and self.format != "registry":
+            raise InvalidOption(f"Option `{HTTP_ADDRESS}` has no meaning with value.format {self.format}.")
         if self.format in ("raw", "string") and self.text("value.schema") is not None:
             raise InvalidOption(f"Option `value.schema` has no meaning with value.format {self.format}.")
         if self.format == "protobuf" and self.text("value.message") is None:
@@ -163,6 +168,26 @@ class SourceOptions(Options):
             if at.partition >= counts[at.topic]:
                 raise UnknownTopic(at.topic, at.partition)
         return wanted
+
+    def subject(self) -> str:
+        """Where the schemas of the values are registered."""
+        given = self.text("value.schema")
+        if given is not None:
+            return given
+        names = (self.text(self.selection) or "").split(",")
+        if self.selection not in ("topic", "topics") or len(names) != 1:
+            raise InvalidOption(
+                "Option `value.schema`, the subject, is needed with value.format registry and several topics."
+            )
+        return f"{names[0].strip()}-value"
+
+    def registry_address(self) -> str:
+        """Of the HTTP listener, whose registry is asked."""
+        given = self.text(HTTP_ADDRESS)
+        if given is not None:
+            return given
+        with self.client() as client:
+            return http_address(client)
 
     def chosen_decoder(self) -> str:
         """Asked where the decoding is done: an executor may have numba or not."""

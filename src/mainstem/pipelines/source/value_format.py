@@ -28,6 +28,11 @@ def chosen_format(options: SourceOptions, given: StructType | None) -> ValueForm
             from mainstem.pipelines.value_formats.protobuf_format import ProtobufFormat
 
             return ProtobufFormat(_descriptors(options.text("value.schema") or ""), options.text("value.message") or "")
+        case "registry":
+            from mainstem.pipelines.value_formats.registry_format import registry_format
+
+            wanted = given["value"].dataType if given is not None and "value" in given.fieldNames() else None
+            return registry_format(options.registry_address(), options.subject(), options.text("value.message"), wanted)
         case _:
             return RawFormat()
 

@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.functions import col, from_json
 
-from mainstem.pipelines.errors import InvalidOption
+from mainstem.pipelines.errors import InvalidOption, SchemaMismatch
 from mainstem.pipelines.source.json_columns import sampled_type, sampled_values
 from mainstem.pipelines.source.options import SourceOptions
+from mainstem.pipelines.source.source import source_schema
 from mainstem.pipelines.tables import columns
 from mainstem.pipelines.tables.facts import FORMAT, SCHEMA, table_facts
 from mainstem.pipelines.tables.reading import read_topic
 from mainstem.sdk.client import Client
+from mainstem.sdk.errors import ClientError
+from mainstem.wire.schemas.framing import schema_id_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-RAW, STRING, JSON = "raw", "string", "json"
+RAW, STRING, JSON, REGISTRY = "raw", "string", "json", "registry"
 
 
 class TopicViews:
@@ -43,6 +46,8 @@ class TopicViews:
             wanted = self._sample_format(topic, facts.topic_id)
         if not facts.is_table:
             return read_topic(self._spark, topic, self._options | wanted)
+        if wanted[FORMAT] == REGISTRY:
+            wanted = {FORMAT: RAW}  # Rows of the table are bytes, and Spark does not ask the registry.
         return _decode(read_topic(self._spark, topic, self._options), wanted)
 
     def _sample_format(self, topic: str, topic_id: str) -> dict[str, str]:
@@ -50,10 +55,21 @@ class TopicViews:
         found = self._looks.get((topic, topic_id))
         if found is None:
             values = list(sampled_values(SourceOptions({**self._options, "topic": topic, FORMAT: JSON})))
-            found = _look_of(values)
+            found = self._registered(topic, values) or _look_of(values)
             if values:
                 self._looks[topic, topic_id] = found
         return found
+
+    def _registered(self, topic: str, values: list[bytes]) -> dict[str, str] | None:
+        """That the registry has the schema of a topic whose values all name one."""
+        if not values or any(schema_id_of(value) is None for value in values):
+            return None
+        wanted = {FORMAT: REGISTRY, SCHEMA: f"{topic}-value"}
+        try:
+            source_schema({**self._options, "topic": topic, **wanted})
+        except (InvalidOption, ClientError, SchemaMismatch):
+            return None  # They only begin with a zero, or their schema has no columns.
+        return wanted
 
 
 def _look_of(values: list[bytes]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from mainstem.sdk.client import Client
@@ -11,6 +12,7 @@ from mainstem.sdk.operations import TopicPartition
 
 TABLE, LOCATION, INTERVAL, RETENTION = "table", "table.location", "table.interval.ms", "table.retention.ms"
 FORMAT, SCHEMA, MESSAGE = "value.format", "value.schema", "value.message"
+REGISTRY = "registry"
 DATA_DIRECTORY = "log.dir"
 GROUP = "mainstem-table."
 """Under which a table is seen beside other consumers, with its lag."""
@@ -51,7 +53,7 @@ def table_facts(client: Client, topic: str) -> TableFacts:
         location=f"{base}/{topic_id}",
         interval_ms=int(configs[INTERVAL]),
         retention_ms=int(configs[RETENTION]),
-        value_options={key: configs[key] for key in (FORMAT, SCHEMA, MESSAGE) if configs[key]},
+        value_options=_value_options(topic, configs),
     )
 
 
@@ -64,3 +66,10 @@ def table_topics(client: Client) -> list[str]:
         except UnknownTopic:
             continue  # deleted between the two questions
         return [name for name in names if configs[name][TABLE] == "true"]
+
+
+def _value_options(topic: str, configs: Mapping[str, str]) -> dict[str, str]:
+    found = {key: configs[key] for key in (FORMAT, SCHEMA, MESSAGE) if configs[key]}
+    if found.get(FORMAT) == REGISTRY:
+        found.setdefault(SCHEMA, f"{topic}-value")
+    return found

@@ -91,7 +91,7 @@ class AvroFormat:
             if not is_whole:
                 rows[index] = None
                 misfits.append(index)
-        return pa.array(_plain(rows), to_arrow_type(self.type, timezone="UTC")), corrupt_column(values, misfits)
+        return pa.array(plain_value(rows), to_arrow_type(self.type, timezone="UTC")), corrupt_column(values, misfits)
 
 
 @functools.cache
@@ -99,13 +99,13 @@ def _parsed(schema: str) -> Any:
     return fastavro.parse_schema(json.loads(schema))
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """UUIDs as text; everything else Arrow takes as it is."""
     match value:
         case dict():
-            return {name: _plain(item) for name, item in value.items()}
+            return {name: plain_value(item) for name, item in value.items()}
         case list():
-            return [_plain(item) for item in value]
+            return [plain_value(item) for item in value]
         case _ if type(value).__name__ == "UUID":
             return str(value)
         case _:

@@ -87,6 +87,16 @@ def decode_records(batch: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BYT
         raise MalformedRecords(str(fact)) from None
 
 
+def records_of(header: BatchHeader, body: Content) -> list[Record]:
+    """Every record of a batch that was opened."""
+    try:
+        return _decode_records(header, body)
+    except IndexError:
+        raise MalformedRecords("the batch ends inside a record") from None
+    except MalformedBytes as fact:
+        raise MalformedRecords(str(fact)) from None
+
+
 def decode_keys(batch: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX) -> list[KeyFact]:
     """What key compaction asks of every record, without its value and headers."""
     return list(keys_in(*open_batch(batch, decompressed_bytes_max)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from google.protobuf import descriptor_pb2 as pb
@@ -41,6 +42,21 @@ class ProtobufSchema:
     def descriptor(self) -> Any:
         """Of the file, for messages of its types."""
         return self.pool.FindFileByName(self.file.name)
+
+    @property
+    def files(self) -> list[Any]:
+        """Descriptors of all files, each after what it imports."""
+        return list(self._files.values())
+
+    def message_at(self, path: Sequence[int]) -> str | None:
+        """The full name of a message by its place in the file, then in the message around it."""
+        messages, names = self.file.message_type, [self.file.package] if self.file.package else []
+        for index in path:
+            if not 0 <= index < len(messages):
+                return None
+            names.append(messages[index].name)
+            messages = messages[index].nested_type
+        return ".".join(names)
 
     def text_in(self, form: str) -> str:
         """`serialized`: the file's descriptor in base64."""

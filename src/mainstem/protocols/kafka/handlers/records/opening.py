@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from mainstem.broker.catalog.topics import Topic
 from mainstem.broker.log import Buffer
+from mainstem.broker.schemas.validation import check_schemas
 from mainstem.model.errors import BatchTooLarge, InvalidBatch, KeyRequired, MainstemError, MisdatedBatch
 from mainstem.wire.errors import DecompressedTooLarge
 from mainstem.wire.record_batch import HEADER_BYTES, keys_in, open_batch, read_header
@@ -78,13 +79,15 @@ def open_alone(topic: Topic, records: memoryview) -> Survey:
 
 
 def check_survey(topic: Topic, survey: Survey, now_ms: int) -> None:
-    """Raises what the topic does not take: KeyRequired, MisdatedBatch."""
+    """Raises what the topic does not take: KeyRequired, MisdatedBatch, UnregisteredSchema."""
     behind, oldest_ms = topic.before_max_ms, survey.oldest_ms
     if behind is not None and oldest_ms is not None and now_ms - oldest_ms > behind:
         places = misdated_places(survey.batch, now_ms - behind, LONG_MAX)
         raise MisdatedBatch(f"a record is dated {oldest_ms}, more than {behind} ms behind our clock", places)
     if topic.is_compacted and survey.is_keyed is False:
         raise KeyRequired(f"topic {topic.name} is compacted by key and takes no record without one", survey.keyless)
+    if topic.schema_check is not None:
+        check_schemas(topic, survey)
 
 
 def misdated_places(batch: Buffer, oldest_ms: int, newest_ms: int) -> list[int]:
@@ -102,4 +105,11 @@ def misdated_places(batch: Buffer, oldest_ms: int, newest_ms: int) -> list[int]:
 def _survey(topic: Topic, records: memoryview, effort: Effort) -> Survey:
     looks_at_records = topic.is_compacted or topic.before_max_ms is not None
     codec, level = topic.codec, topic.compression_level
-    return survey_batch(records, looks_at_records=looks_at_records, codec=codec, level=level, effort=effort)
+    return survey_batch(
+        records,
+        looks_at_records=looks_at_records,
+        codec=codec,
+        level=level,
+        effort=effort,
+        looks_at_schemas=topic.schema_check is not None,
+    )
