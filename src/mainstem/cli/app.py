@@ -48,6 +48,7 @@ COMMANDS = {
     "pipeline": Entry("deployment_commands", "pipeline_app", "Pipelines: check, run, deploy, watch."),
     "context": Entry("nouns.context", "context_app", "Brokers by name: list, show, add, use, remove."),
     "cluster": Entry("cluster_commands", "cluster_app", "Brokers that share a log: status, hand over."),
+    "storage": Entry("storage_commands", "storage_app", "Stored data: move it into a cluster, and back."),
     "config": Entry("config", "config_app", "Look at the settings of a broker."),
     "log": Entry("log_commands", "log_app", "Look at stored data, without a broker."),
     "completion": Entry("completion_command", "completion", "Complete commands in bash, zsh or fish."),

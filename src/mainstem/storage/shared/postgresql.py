@@ -263,6 +263,16 @@ class PostgresCatalog:
         epoch, node, generation, now_ms = rows[0]
         return Claim(epoch, bytes(node), generation, now_ms)
 
+    def found(self, shard: str, epoch: int, node: bytes, generation: int) -> None:
+        """Give a shard that holds nothing the identity of a log that is moved there, and the generations it has used."""
+        rows = self.run(
+            "update mainstem.shards set node = %(node)s, generation = greatest(generation, %(generation)s) "
+            "where shard = %(shard)s and epoch = %(epoch)s returning 1",
+            {"shard": shard, "epoch": epoch, "node": node, "generation": generation},
+        )
+        if not rows:
+            self._refuse(shard, epoch, may_be_late=False)
+
     def renew(self, shard: str, epoch: int, lease_ms: int) -> bool:
         """Prolong the lease."""
         rows = self.run(_RENEW, {"shard": shard, "epoch": epoch, "lease": lease_ms})

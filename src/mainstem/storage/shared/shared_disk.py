@@ -10,18 +10,29 @@ Nothing is adopted here: a file that another process changes in place cannot be 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 from mainstem.model.errors import StoreUnreachable
 from mainstem.storage.contract import Buffer
 from mainstem.storage.runtime.disk import Disk, DiskFile, DiskUsage
 from mainstem.storage.shared.block_cache import BlockCache
-from mainstem.storage.shared.ownership import LeasedOwnership
 from mainstem.storage.shared.ports import Catalog, LateUpload, ObjectStore, SharedFile, object_key
 
 UPLOAD_CHUNK_BYTES = 8 << 20
 LATE_UPLOADS_MAX = 3
 FETCHED_SUFFIX = ".tmp"
+
+
+class ShardRight(Protocol):
+    """The right to change a shard."""
+
+    shard: str
+    term: int
+
+    @property
+    def catalog_ms(self) -> Callable[[], int]:
+        """The catalog's clock."""
 
 
 class PublishedFile:
@@ -94,7 +105,7 @@ class SharedDisk:
         root: str,
         catalog: Catalog,
         objects: ObjectStore,
-        ownership: LeasedOwnership,
+        ownership: ShardRight,
         blocks: BlockCache,
         block_bytes: int,
         copies_bytes_max: int,
@@ -128,6 +139,10 @@ class SharedDisk:
                 opened.copy = self._local.open(path, writable=False)
             self._open[path] = opened
         return opened
+
+    def published(self, path: str) -> SharedFile:
+        """What the catalog says of a file that was published."""
+        return self._files[path]
 
     def exists(self, path: str) -> bool:
         """Here or there."""

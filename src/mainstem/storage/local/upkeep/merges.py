@@ -399,7 +399,7 @@ class Merges:
         """Remove the file of a dead run; one that was of the write-ahead log, and is large enough, becomes a spare file."""
         run.file.close()
         is_whole = run.adopted is not None and run.bytes >= REUSED_SHARE_MIN * self._settings.wal_file_bytes
-        if is_whole and not self._ledger.full:
+        if is_whole and not self._ledger.full and not self._disk.is_shared:
             self._writer.reclaim(run.file.path)
         else:
             self._jobs.run(lambda: self._disk.remove(run.file.path), self._removed)
