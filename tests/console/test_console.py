@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.console.browsing import opened
-from tests.console.scene import MARKUP, ORDERS, Scene
+from tests.console.scene import MARKUP, ORDERS, TRACED, Scene
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -75,3 +75,14 @@ def test_a_broker_that_goes_away_comes_back_without_a_reload(tmp_path: Path, bro
     finally:
         if broker.program.process.poll() is None:
             broker.kill()
+
+
+def test_one_message_is_traced_through_its_lives(scene: Scene, browser: Browser) -> None:
+    with opened(browser, f"{scene.url}#/trace") as page:
+        page.get_by_label("Message").fill(TRACED)
+        page.get_by_role("button", name="Trace").click()
+        stations = page.locator(".line-of-time li")
+        expect(stations.filter(has_text="as amqp to exchange events with key order.created")).to_have_count(1)
+        expect(stations.filter(has_text="attempt 1: KeyError: 'country'")).to_have_count(1)
+        expect(stations.filter(has_text="rejected in work")).to_be_visible()
+        expect(stations.filter(has_text="published as record").filter(has_text=ORDERS)).to_be_visible()

@@ -40,6 +40,7 @@
     publications  records of one request, published together, once where the client names it
     sequences     the highest sequence of each named producer, by log
     pipelines     what Spark is to run, and who runs it
+    trace         where a message went
     schemas       what records consist of: subjects, versions, ids, and what is compatible
 
 Publishing and reading are the engine's own methods, not wrapped: on the hot path a call costs as much as a check.
@@ -94,6 +95,7 @@ from mainstem.broker.subscriptions.receipts import Receipts
 from mainstem.broker.subscriptions.subscriptions import Subscriptions
 from mainstem.broker.subscriptions.topic_subscriptions import TopicSubscriptions
 from mainstem.broker.subscriptions.transacted import TransactedSettlements
+from mainstem.broker.trace.search import Search
 from mainstem.broker.transactions.producers import Producers
 from mainstem.broker.transactions.transactions import Transactions
 from mainstem.broker.users.access import Access
@@ -187,6 +189,7 @@ class Broker:
         )
         self.pipelines = Pipelines(engine, clock)
         self.pipelines.origins.append(lambda: table_pipelines(self.topics))
+        self.trace = Search(self)
         self.publish = engine.commit
         self.read = engine.read
         self.find = engine.offset_at

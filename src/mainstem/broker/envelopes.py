@@ -7,7 +7,7 @@ that published it. It shows in a header that only this protocol writes: its mark
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from mainstem.coordination.dead_letters.deaths import deaths_of
@@ -86,6 +86,7 @@ class EnvelopeRegistry:
     def __init__(self) -> None:
         self._records = RecordEnvelopes()
         self._by_origin: dict[str, Envelopes] = {}
+        self._origin_of_mark: dict[str, str] = {}
         self._marks: list[tuple[bytes, str]] = []
         """How the names of marks stand in a block of headers, and whose they are."""
         self.mark_names: frozenset[str] = frozenset()
@@ -96,11 +97,16 @@ class EnvelopeRegistry:
         self._marks = [entry for entry in self._marks if entry[1] != origin]
         self._marks += [(varint_bytes(len(mark.encode())) + mark.encode(), origin) for mark in marks]
         self.mark_names |= set(marks)
+        self._origin_of_mark |= dict.fromkeys(marks, origin)
         self._by_origin[origin] = envelopes
 
     def origin_of(self, message: Message) -> str | None:
         """The protocol that published it; None: a record of a topic."""
         return next((origin for mark, origin in self._marks if mark in message.headers), None)
+
+    def origin_by_names(self, names: Iterable[str]) -> str | None:
+        """The protocol that has published a record with headers of these names; None: no protocol of queues."""
+        return next((origin for name in names if (origin := self._origin_of_mark.get(name))), None)
 
     def of(self, message: Message) -> Envelopes:
         """Of the protocol that published it."""

@@ -34,6 +34,7 @@ COMMANDS = {
     "consume": Entry("daily.consume", "consume", "Read records; with -f, go on with what comes."),
     "request": Entry("daily.request", "request", "Publish a record and print the reply to it."),
     "top": Entry("daily.top", "top", "What a broker does now, on the full screen."),
+    "trace": Entry("daily.trace", "trace", "Show where a message went."),
     "bench": Entry("daily.bench", "bench", "Put load on a broker over HTTP, Kafka or AMQP, with latencies."),
     "sql": Entry("sql_command", "sql", "Run SQL over topics."),
     "topic": Entry("nouns.topic", "topic_app", "Topics: list, show, create, change, delete."),

@@ -36,6 +36,7 @@ from mainstem.protocols.http.handlers.queues.schedules import ScheduleHandlers
 from mainstem.protocols.http.handlers.records.following import FollowHandlers
 from mainstem.protocols.http.handlers.records.publishing import PublishHandlers
 from mainstem.protocols.http.handlers.records.reading import RecordHandlers
+from mainstem.protocols.http.handlers.records.tracing import TraceHandlers
 from mainstem.protocols.http.handlers.routes import Mounted, Routes, Spawn
 from mainstem.protocols.http.handlers.routing.exchanges import ExchangeHandlers
 from mainstem.protocols.http.handlers.routing.requests import RequestHandlers
@@ -95,6 +96,7 @@ class HttpAdapter:
             *ConsumerHandlers(broker, group_lag, lag_meter, spawn or self._spawn_task).routes(),
             *RecordHandlers(broker).routes(),
             *PublishHandlers(broker).routes(),
+            *TraceHandlers(broker).routes(),
             *FollowHandlers(broker, spawn or self._spawn_task).routes(),
             *RequestHandlers(broker).routes(),
             *ExchangeHandlers(broker).routes(),

@@ -106,6 +106,7 @@ async def test_every_route_answers_as_described(client: Client) -> None:
             ("/v1/pipelines/at-a-terminal/progress", {"epoch": 0, "run": "r", "sinks": [{"sink": "s"}]}),
         ],
         ("POST", "/v1/workers/{worker}/beat"): [("/v1/workers/w/beat", beat), ("/v1/workers/w/beat", {})],
+        ("GET", "/v1/trace/{id}"): [("/v1/trace/t:0:0", None), ("/v1/trace/t:9:0", None), ("/v1/trace/a?by=b", None)],
         ("GET", "/v1/queues/{name}/seek"): [("/v1/queues/q/seek?offset=0", None), ("/v1/queues/q/seek", None)],
         ("GET", "/v1/topics/{name}/partitions/{partition}"): [
             ("/v1/topics/t/partitions/0", None),

@@ -36,6 +36,7 @@ const PAGES = /** @type {[string, string, string, string?][]} */ ([
   ['pipeline', '', 'pipeline', 'pipelines'],
   ['connections', 'Connections', 'connections'],
   ['alarms', 'Alarms', 'alarms'],
+  ['trace', 'Trace', 'trace'],
   ['settings', 'Settings', 'settings'],
 ]);
 const ICONS = /** @type {Record<string, string>} */ ({

@@ -1,18 +1,21 @@
-/** This broker: who it is, where it listens, how its storage is. */
+/** This broker: who it is, where it listens, who may log in, how its storage is. */
 
 import { get } from '../core/api.js';
 import { h } from '../core/dom.js';
 import { facts, heading, panel } from '../core/facts.js';
 import { bytes, count } from '../core/format.js';
 import { table } from '../core/table.js';
+import { users } from './users.js';
 
 /** @param {import('../app.js').Context} context @returns {import('../app.js').Page} */
 export function page(context) {
   /** @type {any} */ let node = null;
 
+  const people = users(context);
+
   /** @param {AbortSignal} signal */
   async function refresh(signal) {
-    node = await get('v1/node', undefined, { signal });
+    [node] = await Promise.all([get('v1/node', undefined, { signal }), people.refresh(signal)]);
     context.shared.node = node;
   }
 
@@ -29,6 +32,7 @@ export function page(context) {
           { title: 'Connections', number: true, cell: (one) => count(one.connections) }, { title: 'In', number: true, rank: 2, cell: (one) => bytes(one.received_bytes) }, { title: 'Out', number: true, rank: 2, cell: (one) => bytes(one.sent_bytes) },
         ],
       })),
+      people.view(),
       panel('Storage', facts(Object.entries(node.storage).map(([name, number]) => [name.replaceAll('_', ' '), value(name, /** @type {number} */ (number))]))),
     ] : h('p', { class: 'empty' }, 'Loading …'),
   ];

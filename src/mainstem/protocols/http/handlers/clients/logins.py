@@ -23,7 +23,7 @@ MONITORING = "monitoring"
 GUARDED = ("/v1/", "/metrics", "/registry")
 """Paths below these are for who is let in. The others tell nothing but that a broker is here."""
 SESSION_PATH = "/v1/session"
-CONTENT_STEPS = frozenset({"records", "follow", "messages", "schedules", "recurrences", "batches"})
+CONTENT_STEPS = frozenset({"records", "follow", "messages", "schedules", "recurrences", "batches", "trace"})
 """Paths with one of these steps show what is in messages."""
 USERS_STEP = "users"
 
