@@ -68,7 +68,7 @@ test-spark-cluster: compile
 test-console: compile
 	@command -v chromium chromium-browser google-chrome >/dev/null || { \
 	  echo "test-console needs Chromium, which is not installed (Debian: apt install chromium)"; exit 1; }
-	$(BIN)/python -m pytest tests/console $(ARGS)
+	LOOKS=$(LOOKS) $(BIN)/python -m pytest tests/console tests/console/stories.py tests/console/looks.py $(ARGS)
 
 check-console:
 	@command -v npx >/dev/null || { echo "check-console needs Node with npx, which is not installed"; exit 1; }

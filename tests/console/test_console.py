@@ -63,6 +63,7 @@ def test_a_broker_that_goes_away_comes_back_without_a_reload(tmp_path: Path, bro
     broker = Scene(tmp_path / "data")
     try:
         with opened(browser, broker.url) as page:
+            expect(page.get_by_role("heading", name="Overview")).to_be_visible()
             page.evaluate("window.isTheSame = true")
             expect(page.get_by_text("live", exact=True)).to_be_visible()
             broker.kill()

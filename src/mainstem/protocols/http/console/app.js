@@ -128,7 +128,7 @@ function navigation(active) {
       h('a', { href: to(['overview']) }, logo(), 'Mainstem'),
       h('button', { type: 'button', class: 'menu', 'aria-expanded': String(isOpen), 'aria-controls': 'navigation', onclick: () => { isOpen = !isOpen; redraw(); } },
         h('span', { class: 'unseen' }, 'Menu'), h('span', { 'aria-hidden': 'true' }, isOpen ? '✕' : '☰'))),
-    h('nav', { id: 'navigation', 'aria-label': 'Pages' },
+    h('nav', { id: 'navigation', 'aria-label': 'Main' },
       h('button', { type: 'button', class: 'go', onclick: palette }, h('span', null, 'Go to anything'), h('kbd', null, '/')),
       h('ul', null, PAGES.filter(([, title]) => title).map(([name, title]) => h('li', null, h('a', {
         href: to([name]), 'aria-current': name === active ? 'page' : undefined, onclick: () => { isOpen = false; },
@@ -171,9 +171,9 @@ async function turn() {
   const entry = PAGES.find(([known]) => known === where.path[0]);
   if (!entry) { error = new Problem(404, { detail: 'There is no such page' }); redraw(); return; }
   let module;
-  try { module = await import(`./pages/${entry[2]}.js`); } catch (cause) {
+  try { module = await import(`./pages/${entry[2]}.js`); } catch {
     error = new Away('The page could not be loaded. Reload when the broker is back.');
-    console.warn(cause);
+    lastNavigation = 0;
     redraw();
     return;
   }
@@ -222,7 +222,7 @@ function beat() {
   if (document.hidden || isLogin) return;
   const every = line.up ? page?.every ?? 5000 : BEAT_MS;
   if (every && Date.now() - lastLook >= every - 50) look();
-  if (Date.now() - lastNavigation >= NAVIGATION_MS) lookAround();
+  if (Date.now() - lastNavigation >= (page ? NAVIGATION_MS : BEAT_MS)) lookAround();
 }
 
 // Logging in
