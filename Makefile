@@ -45,7 +45,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 
 COMPILE := $(BIN)/python compile_core.py
 
-.PHONY: serve test test-console check-console test-java test-spark-cluster test-connect test-tables test-declarative demo lint \
+.PHONY: serve test wrong-passwords test-console check-console test-java test-spark-cluster test-connect test-tables test-declarative demo lint \
   bench bench-pairs bench-spark simulate crash spark-crash pipeline-crash cluster chaos-cluster setup compile clean
 .DEFAULT_GOAL := test
 
@@ -129,6 +129,10 @@ cluster: compile
 # Rounds of a minute among faults. Rounds that $(CHAOS_RESULTS) has are not run again.
 chaos-cluster: compile
 	$(BIN)/python -m tests.cluster.chaos --rounds $(CHAOS_ROUNDS) --results $(CHAOS_RESULTS) $(ARGS)
+
+# 10,000 wrong passwords while a good client goes on: one a second is looked at, and the good client is served.
+wrong-passwords: compile
+	$(BIN)/python -m tests.system.users.wrong_passwords $(ARGS)
 
 setup: compile
 

@@ -29,6 +29,7 @@
     schedules     records that are published later
     recurrences   records that are published again and again
     transactions  batches and offsets that count together
+    delegation    tokens by which somebody acts as another user for a while
     sessions      who has logged in by a browser
     client_quotas, client_metrics   what administrators set for clients
     acquisitions  records that queries of Spark have taken, until they say what became of them
@@ -99,6 +100,7 @@ from mainstem.broker.trace.search import Search
 from mainstem.broker.transactions.producers import Producers
 from mainstem.broker.transactions.transactions import Transactions
 from mainstem.broker.users.access import Access
+from mainstem.broker.users.delegation import DelegationTokens
 from mainstem.broker.users.door import Door
 from mainstem.broker.users.logins import Logins
 from mainstem.broker.users.sessions import Sessions
@@ -202,7 +204,8 @@ class Broker:
         self.namespaces = Namespaces(self.administration)
         self.access = Access(self.administration, self.namespaces, clock)
         self.logins = Logins(clock)
-        self.door = Door(self.access, self.logins, clock)
+        self.delegation = DelegationTokens(self.administration, clock)
+        self.door = Door(self.access, self.logins, clock, self.delegation)
         self.sessions = Sessions(self.administration, self.access, clock)
         self.parameters = Parameters(self.administration)
         self.policies = Policies(self.administration)

@@ -15,7 +15,16 @@ from mainstem.broker.administration import Administration, Namespaces
 from mainstem.broker.clock import Clock
 from mainstem.broker.users.callers import ADMINISTRATOR, Action, Caller
 from mainstem.broker.users.passwords import Passwords
-from mainstem.coordination.administration.entries import Entry, Key, Permission, Secret, Session, TopicPermission, User
+from mainstem.coordination.administration.entries import (
+    DelegationToken,
+    Entry,
+    Key,
+    Permission,
+    Secret,
+    Session,
+    TopicPermission,
+    User,
+)
 from mainstem.coordination.administration.errors import UnknownUser
 from mainstem.model.errors import MainstemError
 
@@ -201,7 +210,9 @@ class Access:
                 gone += [user for user in self._users.values() if user.name == name]
                 gone += [entry for entry in self._permissions.values() if entry.user == name]
                 gone += [entry for entry in self.topic_permissions.values() if entry.user == name]
-                gone += [entry for entry in self._administration.registry.all(Session).values() if entry.user == name]
+                registry = self._administration.registry
+                gone += [entry for entry in registry.all(Session).values() if entry.user == name]
+                gone += [entry for entry in registry.all(DelegationToken).values() if entry.owner == name]
                 # That there is no guest must be kept: without a record there is one.
                 put += [User(GUEST, is_removed=True)] if name == GUEST else []
             await self._administration.replace(gone, put)

@@ -36,6 +36,7 @@ class Caller:
         "_timer",
         "expires_ms",
         "host",
+        "is_delegated",
         "is_ended",
         "is_superuser",
         "name",
@@ -58,6 +59,8 @@ class Caller:
         """Where the connection works, if it works in one namespace alone."""
         self.is_superuser = is_superuser
         """Whether the settings of the broker name this user: then everything is allowed, and no API changes that."""
+        self.is_delegated = False
+        """Whether somebody else acts as this user, by a delegation token."""
         self.is_ended = False
 
     @property

@@ -27,13 +27,14 @@ from typing import NamedTuple, TypeAlias
 from mainstem.broker.clock import Clock
 from mainstem.broker.users.access import ANONYMOUS, GUEST, Access
 from mainstem.broker.users.callers import Caller, LoginRefused
+from mainstem.broker.users.delegation import DelegationTokens
 from mainstem.broker.users.logins import Logins
 from mainstem.broker.users.passwords import Passwords
 from mainstem.broker.users.settings import UserSettings
 from mainstem.broker.users.tokens import Tokens, TokenSettings, looks_like_token
 from mainstem.coordination.administration.entries import User
 from mainstem.model.endpoints import Endpoints
-from mainstem.wire.scram import MalformedScram, ScramExchange, Verifier, WrongCredentials, derive
+from mainstem.wire.scram import TOOLS_ITERATIONS, MalformedScram, ScramExchange, Verifier, WrongCredentials, derive
 from mainstem.wire.scram import invented as invent
 
 log = logging.getLogger(__name__)
@@ -71,9 +72,15 @@ class Door:
     """Lets clients of all protocols in."""
 
     def __init__(
-        self, access: Access, logins: Logins, clock: Clock, random: Callable[[int], bytes] = os.urandom
+        self,
+        access: Access,
+        logins: Logins,
+        clock: Clock,
+        delegation: DelegationTokens,
+        random: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self._access = access
+        self.delegation = delegation
         self._logins = logins
         self._clock = clock
         self._random = random
@@ -258,7 +265,9 @@ class Door:
         secret, iterations = self._access.strangers_secret, self.passwords.iterations
         if not is_token and entrance.superuser and name == entrance.superuser:
             return _configured_verifier(entrance.password, secret, mechanism, name, iterations)
-        user = None if is_token else self._access.find(name)
+        if is_token:
+            return self.delegation.verifier(name, mechanism) or invent(secret, mechanism, name, TOOLS_ITERATIONS)
+        user = self._access.find(name)
         found = None if user is None or user.is_disabled else user.verifiers.get(mechanism)
         return found or invent(secret, mechanism, name, iterations)
 
@@ -281,10 +290,26 @@ class Door:
                 return False
             return True
 
+        def admit() -> Caller | LoginRefused:
+            if exchange.is_token:
+                return self._admit_delegate(protocol, exchange.user, endpoints)
+            return self._admit_proven(protocol, exchange.user, endpoints)
+
         def proven(is_right: bool) -> None:
-            tell(said, self._admit_proven(protocol, exchange.user, endpoints) if is_right else LoginRefused(FAILED))
+            tell(said, admit() if is_right else LoginRefused(FAILED))
 
         self._logins.prove(protocol, exchange.user, endpoints.peer_host, check, proven)
+
+    def _admit_delegate(self, protocol: str, token: str, endpoints: Endpoints) -> Caller | LoginRefused:
+        """Who has proven to have a delegation token acts as its owner."""
+        found = self.delegation.find(token)
+        user = None if found is None else self._access.find(found.owner)
+        if found is None or (user is not None and user.is_disabled):
+            return LoginRefused(FAILED)
+        caller = self._admit_proven(protocol, found.owner, endpoints)
+        if isinstance(caller, Caller):
+            caller.is_delegated, caller.expires_ms = True, found.expires_ms
+        return caller
 
     def refuse(self, protocol: str, endpoints: Endpoints) -> LoginRefused:
         """What the client said is no proof at all: it is counted as a wrong one."""

@@ -204,9 +204,34 @@ class Session(Entry, frozen=True):
         return (self.id,)
 
 
-KINDS: dict[str, type[Entry]] = {
-    kind.kind: kind for kind in (Namespace, User, Permission, TopicPermission, Policy, Parameter, Secret, Session)
-}
+class DelegationToken(Entry, frozen=True):
+    """Lets somebody act as its owner for a while. Its secret is not kept: it is made from the name and a key outside the log."""
+
+    kind: ClassVar[str] = "delegation-token"
+    id: str
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issued_ms: int
+    expires_ms: int
+    max_ms: int
+    """Nobody can renew it beyond this."""
+
+    def key(self) -> Key:
+        """Its name."""
+        return (self.id,)
+
+    def check(self) -> None:
+        """Names that can be."""
+        for name in (self.id, self.owner, self.requester, *self.renewers):
+            check_name(name)
+
+
+ALL_KINDS: tuple[type[Entry], ...] = (
+    *(Namespace, User, Permission, TopicPermission, Policy, Parameter),
+    *(Secret, Session, DelegationToken),
+)
+KINDS: dict[str, type[Entry]] = {kind.kind: kind for kind in ALL_KINDS}
 
 
 def check_name(name: str) -> None:

@@ -36,6 +36,7 @@ from mainstem.protocols.kafka.handlers.records.produce import ProduceHandler
 from mainstem.protocols.kafka.handlers.requests import Requests
 from mainstem.protocols.kafka.handlers.security.access import AccessHandlers
 from mainstem.protocols.kafka.handlers.security.authentication import AuthenticationHandlers
+from mainstem.protocols.kafka.handlers.security.delegation import DelegationHandlers, read_key
 from mainstem.protocols.kafka.handlers.security.users import UserHandlers
 from mainstem.protocols.kafka.handlers.shares.fetch import ShareFetchHandlers
 from mainstem.protocols.kafka.handlers.shares.groups import ShareGroupHandlers
@@ -100,6 +101,10 @@ def check_listening(settings: KafkaSettings, hosts: Iterable[str]) -> None:
     """Whether it is safe to listen there. Raises SettingsUnusable."""
     if settings.password_file is not None and settings.user is None:
         raise SettingsUnusable("kafka.password_file needs kafka.user")
+    try:
+        read_key(settings)
+    except ValueError as error:
+        raise SettingsUnusable(str(error)) from None
     if settings.user is not None:
         read_password(settings)
         return
@@ -206,7 +211,8 @@ class KafkaAdapter:
             **QuorumHandlers(broker, self._store_facts, self._advertised, listener).apis(),
             **QuotaHandlers(broker).apis(),
             **UserHandlers(broker, settings.user).apis(),
-            **AccessHandlers(is_authenticated=settings.user is not None).apis(),
+            **AccessHandlers().apis(),
+            **DelegationHandlers(broker, settings).apis(),
         }
         broker.door.open(NAME, entrance_of(settings))
         authentication = AuthenticationHandlers(broker)

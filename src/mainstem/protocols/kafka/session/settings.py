@@ -18,6 +18,12 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
     """File that holds the password of the user, so that it is in no command line and no listing."""
     anybody_from_anywhere: bool = False
     """Listen beyond this machine even without a user."""
+    delegation_key_file: str | None = None
+    """File with the key from which delegation tokens are made, which nobody else can read. None: there are no such tokens."""
+    delegation_token_expiry_ms: Positive = 86_400_000
+    """How long a delegation token holds, unless it is renewed."""
+    delegation_token_max_lifetime_ms: Positive = 604_800_000
+    """How long it can be renewed."""
     request_bytes_max: Positive = 104_857_600
     """Largest request; a connection that announces more is closed."""
     requests_in_flight_max: Positive = 1_000

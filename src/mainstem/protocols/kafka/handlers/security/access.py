@@ -1,4 +1,4 @@
-"""Access rules and delegation tokens, which are not kept here: answered as Kafka does without an authorizer."""
+"""Access rules, which are not kept here: answered as Kafka does without an authorizer."""
 
 from __future__ import annotations
 
@@ -9,15 +9,7 @@ DISABLED: Body = {"error_code": ErrorCode.SECURITY_DISABLED, "error_message": "N
 
 
 class AccessHandlers:
-    """DescribeAcls, CreateAcls, DeleteAcls, and the four APIs of delegation tokens."""
-
-    def __init__(self, *, is_authenticated: bool) -> None:
-        # Tokens are for who is known; without authentication Kafka does not even say that there are none.
-        self._no_tokens = (
-            ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
-            if is_authenticated
-            else ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-        )
+    """DescribeAcls, CreateAcls, DeleteAcls."""
 
     def apis(self) -> dict[int, Served]:
         """By key."""
@@ -25,10 +17,6 @@ class AccessHandlers:
             ApiKey.DESCRIBE_ACLS: Served(self.describe_acls, 1, 3),
             ApiKey.CREATE_ACLS: Served(self.create_acls, 1, 3),
             ApiKey.DELETE_ACLS: Served(self.delete_acls, 1, 3),
-            ApiKey.CREATE_DELEGATION_TOKEN: Served(self.refuse_token, 1, 3),
-            ApiKey.RENEW_DELEGATION_TOKEN: Served(self.refuse_token, 1, 2),
-            ApiKey.EXPIRE_DELEGATION_TOKEN: Served(self.refuse_token, 1, 2),
-            ApiKey.DESCRIBE_DELEGATION_TOKEN: Served(self.refuse_token, 1, 3),
         }
 
     def describe_acls(self, call: Call) -> Body:
@@ -42,7 +30,3 @@ class AccessHandlers:
     def delete_acls(self, call: Call) -> Body:
         """Refused one by one."""
         return {"filter_results": [DISABLED for _ in call.body.filters]}
-
-    def refuse_token(self, call: Call) -> Body:
-        """None are given out, so there are none to renew, end or show."""
-        return {"error_code": self._no_tokens}

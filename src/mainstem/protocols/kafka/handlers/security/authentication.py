@@ -46,6 +46,11 @@ class Authentication:
         self._caller: Caller | None = None
 
     @property
+    def caller(self) -> Caller | None:
+        """Who was let in."""
+        return self._caller
+
+    @property
     def name(self) -> str | None:
         """Who has proven to be it; None: nobody yet."""
         return None if self._caller is None else self._caller.name
