@@ -25,6 +25,7 @@ from benchmarks.kafka.clients import CannotBuild
 from benchmarks.kafka.produce import kafka_partitions, kafka_produce, kafka_single_records, kafka_sustained
 from benchmarks.kafka.serving import kafka_connections, kafka_latency, kafka_slow_readers
 from benchmarks.load import run
+from benchmarks.mqtt.flow import mqtt_flow, mqtt_sessions
 from benchmarks.overload.scenarios import overload
 from benchmarks.report import HEAD, Figure, write_report
 from benchmarks.restart import restart
@@ -48,6 +49,8 @@ MEASUREMENTS: dict[str, Measurement] = {
     "amqp-properties": lambda parent, quick: amqp_properties(parent, 20_000 if quick else 100_000),
     "amqp-queues": lambda parent, quick: amqp_queues(parent, 10_000 if quick else 100_000),
     "amqp-backlog": lambda parent, quick: amqp_backlog(parent, 1_000_000 if quick else 10_000_000),
+    "mqtt-flow": lambda parent, quick: mqtt_flow(parent, 500 if quick else 5_000),
+    "mqtt-sessions": lambda parent, quick: mqtt_sessions(parent, 20_000 if quick else 100_000),
     "overload": lambda parent, quick: overload(parent, 0.1 if quick else 1.0),
     "kafka-produce": lambda parent, quick: kafka_produce(parent, 1 if quick else 4),
     "kafka-sustained": lambda parent, quick: kafka_sustained(parent, 10 if quick else 60),

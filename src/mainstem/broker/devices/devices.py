@@ -7,7 +7,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
-from mainstem.broker.catalog.topics import Topics
+from mainstem.broker.catalog.topics import Topic, Topics
 from mainstem.broker.clock import Clock
 from mainstem.broker.devices.limits import DeviceLimits
 from mainstem.broker.devices.sessions import DeviceSession
@@ -70,6 +70,7 @@ class Devices:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._opening: dict[str, asyncio.Lock] = {}
         self._is_ticking = self._is_closed = False
+        self._others_grow, topics.on_expand = topics.on_expand, self._topic_grows
 
     def claim(self, task: str) -> bool:
         """Whether the caller is the first one to say that it does this, and so does it for all."""
@@ -188,6 +189,14 @@ class Devices:
         task.add_done_callback(self._tasks.discard)
 
     # Namespaces
+
+    def _topic_grows(self, topic: Topic) -> None:
+        """New partitions are followed from their beginning."""
+        self._others_grow(topic)
+        space = self.spaces.get(topic.namespace)
+        if space is not None and topic.name in space.rules.topics:
+            new = {number: 0 for number in topic.logs if not space.following.follows(number)}
+            self.spawn(space.make_topics(new))
 
     def space_of(self, namespace: str) -> DeviceSpace:
         """Devices of a namespace, whose topics may not be there yet."""

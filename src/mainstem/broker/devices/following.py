@@ -20,6 +20,7 @@ from mainstem.storage.contract import Edge, Engine, LogEnd, Mutation, ReadHint
 
 if TYPE_CHECKING:
     from mainstem.broker.clock import Clock
+    from mainstem.broker.queues.publishing.outbox import Outbox
     from mainstem.wire.record_batch import Record
 
 log = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ class Following:
         hand_on: Callable[[str, Sequence[Record], bool, list[Mutation]], None],
         is_wanted: Callable[[str], bool],
         spawn: Callable[..., object],
+        outbox: Outbox,
     ) -> None:
         self._engine = engine
         self._clock = clock
@@ -63,6 +65,7 @@ class Following:
         self._is_wanted = is_wanted
         """Whether anybody wants records of a topic."""
         self._spawn = spawn
+        self._outbox = outbox
         self._logs: dict[int, _Followed] = {}
         self._grown: dict[int, int] = {}
         self._underway = self._ended = 0
@@ -194,6 +197,10 @@ class Following:
         if end <= first:
             followed.end = first if not followed.own else followed.end
             return
+        if self._outbox.is_pressed:
+            relieved = asyncio.Event()
+            self._outbox.when_relieved(relieved.set)
+            await relieved.wait()
         records, unreadable = open_committed(result, first, end)
         if unreadable:
             log.warning("%d records of topic %s cannot be opened", unreadable, followed.topic)

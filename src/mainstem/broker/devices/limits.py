@@ -16,6 +16,8 @@ class DeviceLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Subscriptions of one session."""
     waiting_messages_max: Positive = 10_000
     """Messages of QoS 1 and 2 that wait for one session or one shared subscription. Newer ones are dropped and counted."""
+    waiting_bytes_max: Positive = 16 << 20
+    """Bytes of messages of QoS 1 and 2 that wait in memory for one client whose session ends with its connection."""
     session_expiry_s_max: Positive = 30 * 86_400
     """How long a session is kept without a connection, whatever its client wishes."""
     retained_messages_max: Positive = 1_000_000

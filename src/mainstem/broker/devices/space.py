@@ -72,7 +72,9 @@ class DeviceSpace:
         self._expiring: list[tuple[int, str, int]] = []
         self._underway: dict[str, asyncio.Lock] = {}
         self._topics_lock = asyncio.Lock()
-        self.following = Following(devices.engine, devices.clock, self._take_records, self._is_wanted, devices.spawn)
+        self.following = Following(
+            devices.engine, devices.clock, self._take_records, self._is_wanted, devices.spawn, devices.queues.outbox
+        )
         self.publishing = Publishing(self)
 
     def govern(self, limits: DeviceLimits) -> None:
@@ -309,6 +311,9 @@ class DeviceSpace:
         session.expiry_s, session.ended_ms, session.user = expiry_s, 0, user
         session.receiver = receiver
         session.will = will
+        if session.queue is not None and session.queue.is_gone:  # deleted by an administrator
+            session.queue = await self.queues.declare(self.namespace, session.queue_name, QUEUE)
+            self._trie.generation += 1
         if will is not None:
             state.append(put_will(will))
         if session.is_kept:

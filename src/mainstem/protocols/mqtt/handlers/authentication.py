@@ -1,4 +1,6 @@
-"""Who a client is: by name and password, by SCRAM in AUTH packets of version 5, or by nothing where that is let in."""
+"""Who a client is: by name and password, by a token in place of a password, by SCRAM in AUTH packets of version 5, by the
+certificate of its connection, or by nothing where that is let in.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +22,16 @@ if TYPE_CHECKING:
 class Authentication:
     """Of one connection. `admit` is told who it is, once for CONNECT and once for each time that the client proves it again."""
 
+    __slots__ = (
+        "_admit",
+        "_door",
+        "_endpoints",
+        "_exchange",
+        "_mqtt",
+        "_node",
+        "method",
+    )
+
     def __init__(
         self, node: Node, mqtt: MqttSession, endpoints: Endpoints, admit: Callable[[Caller, bytes], None]
     ) -> None:
@@ -38,8 +50,11 @@ class Authentication:
             self._begin_scram()
             self._step(packet.properties.get("authentication_data", b""))
         elif user is None:
+            certificate = self._endpoints.certificate
+            names_user = certificate is not None and bool(certificate.user)
+            admit = self._door.log_in_with_certificate if names_user else self._door.admit_anonymous
             try:
-                caller = self._door.admit_anonymous(self._node.listener, self._endpoints)
+                caller = admit(self._node.listener, self._endpoints)
             except LoginRefused as refusal:
                 raise MqttError(Reason.NOT_AUTHORIZED, str(refusal)) from None
             self._admit(caller, b"")

@@ -59,6 +59,31 @@ WINDOW_MAX = 65_535
 class MqttConnection:
     """The handlers of one session of the protocol; a Receiver of one session of a device."""
 
+    __slots__ = (
+        "_authentication",
+        "_caller",
+        "_client_id",
+        "_connect",
+        "_expiry_s",
+        "_has_session",
+        "_incoming",
+        "_is_assigned",
+        "_is_lost",
+        "_is_waiting",
+        "_namespace",
+        "_outbox",
+        "_outgoing",
+        "_proof",
+        "book",
+        "device",
+        "endpoints",
+        "mqtt",
+        "node",
+        "queues",
+        "settling",
+        "space",
+    )
+
     def __init__(self, node: Node, mqtt: MqttSession, endpoints: Endpoints) -> None:
         self.node = node
         self.mqtt = mqtt
@@ -68,8 +93,6 @@ class MqttConnection:
         self.settling = node.broker.queues.settling
         self.space: DeviceSpace
         self.device: DeviceSession
-        self.has_published = False
-        """Something of this pass may wait for the disk without an answer."""
         self._outbox = node.broker.queues.outbox
         self._caller: Caller | None = None
         self._connect: Connect
@@ -80,8 +103,7 @@ class MqttConnection:
         self._expiry_s = 0
         self._incoming: Incoming
         self._outgoing: Outgoing
-        self._has_session = self._is_lost = self._is_waiting = self._goes_with_will = False
-        self._is_taken_over = False
+        self._has_session = self._is_lost = self._is_waiting = False
 
     # Connecting
 
@@ -321,8 +343,7 @@ class MqttConnection:
             self._expiry_s = expiry_s
             if self._has_session:
                 self.device.expiry_s = expiry_s
-        self._goes_with_will = packet.reason != Reason.SUCCESS
-        self._leave(with_will=self._goes_with_will)
+        self._leave(with_will=packet.reason != Reason.SUCCESS)
 
     def pass_ended(self) -> None:
         """All that had come was dealt with."""
@@ -370,8 +391,11 @@ class MqttConnection:
         if self._is_waiting:
             self._is_waiting = False
             if not self._is_lost:
-                self._incoming.publish_rest()
-                self._incoming.pass_ended()
+                try:
+                    self._incoming.publish_rest()
+                    self._incoming.pass_ended()
+                except MqttError as error:
+                    self.mqtt.fail(error.reason, str(error))
             self.mqtt.release()
 
     # Receiver

@@ -30,6 +30,17 @@ class Owed(NamedTuple):
 class Incoming:
     """Of one connection."""
 
+    __slots__ = (
+        "_aliases",
+        "_aliases_max",
+        "_connection",
+        "_in_flight_max",
+        "_mqtt",
+        "_owed",
+        "_rest",
+        "_unacknowledged",
+    )
+
     def __init__(self, connection: MqttConnection, aliases_max: int, in_flight_max: int) -> None:
         self._connection = connection
         self._mqtt = connection.mqtt
@@ -97,7 +108,6 @@ class Incoming:
             return
         if qos:
             self._owed.append(Owed(PacketType.PUBACK if qos == 1 else PacketType.PUBREC, packet_id))
-        connection.has_published = True
         if outcome == HOLD:
             connection.wait_for_relief()
 

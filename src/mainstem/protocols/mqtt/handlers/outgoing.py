@@ -51,6 +51,12 @@ class Flight(NamedTuple):
 class QueueConsumer:
     """Takes from one queue for the client."""
 
+    __slots__ = (
+        "_outgoing",
+        "group",
+        "queue",
+    )
+
     priority, room_bytes, is_exclusive = 0, 1 << 20, False
 
     def __init__(self, outgoing: Outgoing, queue: Queue, group: Group | None) -> None:
@@ -78,6 +84,23 @@ class QueueConsumer:
 class Outgoing:
     """Of one connection."""
 
+    __slots__ = (
+        "_aliases",
+        "_aliases_max",
+        "_connection",
+        "_consumers",
+        "_flights",
+        "_is_to_wake",
+        "_mqtt",
+        "_next",
+        "_packet_bytes_max",
+        "_releases",
+        "_settled",
+        "_waiting",
+        "_waiting_bytes",
+        "_window",
+    )
+
     def __init__(self, connection: MqttConnection, window: int, aliases_max: int, packet_bytes_max: int) -> None:
         self._connection = connection
         self._mqtt = connection.mqtt
@@ -86,7 +109,9 @@ class Outgoing:
         self._packet_bytes_max = packet_bytes_max
         self._aliases: dict[str, int] = {}
         self._flights: dict[int, Flight] = {}
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: deque[Waiting] | tuple[()] = ()  # most clients never have any
+        self._waiting_bytes = 0
+        """Of messages that wait and are in no queue."""
         self._next = IDENTIFIERS
         self._settled: list[Message] = []
         self._releases: list[int] = []
@@ -142,7 +167,7 @@ class Outgoing:
                 space.counts["unaddressed"] += 1
                 continue
             shown = DeviceMessage(name, message.value, facts.qos, facts.retain, message.headers, message.expires_ms)
-            self._waiting.append(Waiting(shown, min(qos, facts.qos), retain, identifiers, message, group is None))
+            self._queue(Waiting(shown, min(qos, facts.qos), retain, identifiers, message, group is None))
         self.pump()
         self.settle()
 
@@ -157,15 +182,24 @@ class Outgoing:
                 return
             self._send(message, 0, retain, identifiers, 0, dup=False)
             return
-        if len(self._waiting) >= self._connection.space.limits.waiting_messages_max:
+        limits = self._connection.space.limits
+        if len(self._waiting) >= limits.waiting_messages_max or self._waiting_bytes >= limits.waiting_bytes_max:
             self._connection.space.counts["dropped"] += 1
             return
-        self._waiting.append(Waiting(message, qos, retain, identifiers))
+        self._waiting_bytes += len(message.payload)
+        self._queue(Waiting(message, qos, retain, identifiers))
         self.pump()
+
+    def _queue(self, waiting: Waiting) -> None:
+        if isinstance(self._waiting, tuple):
+            self._waiting = deque()
+        self._waiting.append(waiting)
 
     def pump(self) -> None:
         """Send what waits, as far as the window has room."""
         waiting, flights, mqtt = self._waiting, self._flights, self._mqtt
+        if isinstance(waiting, tuple):
+            return
         while waiting and not mqtt.is_paused and mqtt.output_bytes < mqtt.settings.output_bytes_max:
             first = waiting[0]
             packet_id = 0
@@ -177,6 +211,8 @@ class Outgoing:
                     return
             waiting.popleft()
             origin = first.origin
+            if origin is None:
+                self._waiting_bytes -= len(first.message.payload)
             is_sent = self._send(
                 first.message,
                 first.qos,
@@ -370,7 +406,7 @@ class Outgoing:
         held = [flight.origin for flight in self._flights.values() if flight.origin is not None]
         held += [waiting.origin for waiting in self._waiting if waiting.origin is not None]
         self._flights.clear()
-        self._waiting.clear()
+        self._waiting = ()
         for queue, consumer in consumers.items():
             queue.detach(consumer)
         there = [message for message in held if not message.lane.is_gone]

@@ -94,6 +94,31 @@ class Handlers(Protocol):
 class MqttSession:
     """One connection."""
 
+    __slots__ = (
+        "_goodbye",
+        "_handlers",
+        "_heard",
+        "_holds",
+        "_is_closed",
+        "_is_ending",
+        "_is_receiving",
+        "_output",
+        "_silent_since",
+        "_state",
+        "_wake",
+        "_wanted",
+        "input_wanted",
+        "is_paused",
+        "is_subscribed",
+        "keep_alive_s",
+        "output_bytes",
+        "owed",
+        "peer",
+        "settings",
+        "tells_problems",
+        "version",
+    )
+
     def __init__(
         self, wake: Callable[[], None], settings: MqttSettings, connect: Callable[[MqttSession], Handlers]
     ) -> None:
