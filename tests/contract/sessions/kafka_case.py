@@ -102,6 +102,7 @@ class StubBroker:
         self.heavy_work = HeavyWork()
         self.clock = StubClock()
         self.cluster_id = "cluster"
+        self.node, self.term = 1, 0
         self.intake = Intake(cast(Engine, StubEngine()))
         self.client_quotas = ClientQuotas(cast(Engine, StubEngine()))
 
@@ -157,7 +158,9 @@ class ThrottlingBroker(StubBroker):
 
 def opener(stub: StubBroker) -> Callable[[Wake], KafkaSession]:
     broker = cast(Broker, stub)
-    cluster = ClusterHandlers(broker, SETTINGS, lambda: Endpoint("localhost", 9092))
+    cluster = ClusterHandlers(
+        broker, SETTINGS, lambda: Endpoint("localhost", 9092), lambda: {1: Endpoint("localhost", 9092)}
+    )
     sync = (ApiKey.API_VERSIONS, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER, ApiKey.DESCRIBE_TOPIC_PARTITIONS)
     served: dict[int, Served] = {key: cluster.apis()[key] for key in sync}
     cluster.announce(served)
