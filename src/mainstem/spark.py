@@ -14,6 +14,8 @@ import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mainstem.pipelines.session.interpreter import choose_running
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -31,6 +33,9 @@ __all__ = [
     "table",
     "with_origin",
 ]
+
+
+choose_running()
 
 
 class SparkMissing(ImportError):

@@ -47,6 +47,8 @@ class Queue:
         "acknowledged",
         "consumers",
         "delivered",
+        "dropped",
+        "expired",
         "got",
         "had_consumers",
         "has_levels",
@@ -69,6 +71,7 @@ class Queue:
         "properties",
         "readers",
         "redelivered",
+        "refused",
         "rules",
         "sieve",
         "spare_log",
@@ -120,8 +123,11 @@ class Queue:
         self.is_limited = False
         self.incoming = self.lost = 0
         """Of a limited queue: messages that are being published. Of a borrowed one: what retention took unsettled."""
-        self.delivered = self.got = self.acknowledged = self.redelivered = 0
-        """Messages since the start: given to consumers, taken one by one, settled, given back."""
+        self.delivered = self.got = self.acknowledged = self.redelivered = self.expired = self.dropped = (
+            self.refused
+        ) = 0
+        """Messages since the start: given to consumers, taken one by one, settled, given back; and let go of: too old, too many,
+        not taken at all."""
         self.used_ms = parts.now_ms()
         self._turn = 0
         self._is_dispatching = self._is_arriving = False
@@ -267,6 +273,7 @@ class Queue:
                 self.incoming += 1
                 self._parts.outbox.full_queues.add(self)
                 return HOLD
+            self.refused += 1
             if self.rules.overflow == "reject-publish-dlx":
                 self._parts.settling.bury_refused(self, headers, value, key)
             return REFUSED

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from mainstem.pipelines.errors import InvalidOption
 from mainstem.pipelines.session.code_shipping import shipping_settings
+from mainstem.pipelines.session.interpreter import choose_for_session
 from mainstem.pipelines.session.java import find_java
 from mainstem.pipelines.session.listener import ProgressListener
 from mainstem.pipelines.spark_version import check_spark_version
@@ -61,7 +61,7 @@ def start_session(
     running = SparkSession.getActiveSession()
     if running is None:
         find_java()
-        _choose_python(is_local)
+        choose_for_session(is_local)
         conf = SparkConf().setMaster(master).setAppName(name).setAll(list(chosen.items()))
         # given here and not as a setting, which would stand on the command line of the JVM for all to see
         secrets = {} if is_local else {name: os.environ[name] for name in VARIABLES if name in os.environ}
@@ -84,17 +84,6 @@ def checkpoint_root(name: str, *, is_local: bool, data_dir: str | None, checkpoi
             "worker reaches, as s3a://bucket/path, hdfs://host/path, or file:///path where that is mounted everywhere."
         )
     return checkpoint
-
-
-def _choose_python(is_local: bool) -> None:
-    if "PYSPARK_PYTHON" in os.environ:
-        return
-    if is_local:
-        os.environ["PYSPARK_PYTHON"] = sys.executable
-        return
-    # The name goes to the workers as it is: there it must mean theirs, and here ours.
-    os.environ["PYSPARK_PYTHON"] = "python3"
-    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 
 
 def _listen(running: SparkSession) -> None:

@@ -34,6 +34,8 @@ async def test_a_queue_is_declared_with_retries_a_lease_and_an_ordering(connect:
     for number in range(3):
         delivery = await client.wait("basic.deliver")
         assert delivery["redelivered"] == (number > 0)
+        counts = {name: field.value for name, field in delivery.properties.get("headers", {}).items()}
+        assert counts == ({"x-acquired-count": number, "x-delivery-count": number} if number else {})
         client.send("basic.reject", delivery_tag=delivery["delivery_tag"], requeue=True)
         await client.turns()
         assert not client.frames, "it rests"

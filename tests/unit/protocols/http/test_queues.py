@@ -105,6 +105,21 @@ async def test_rewound_redelivered_paused_and_purged(client: Client) -> None:
     assert reply.problem == "offset-out-of-range"
 
 
+@with_queues
+async def test_what_a_queue_lets_go_of_is_counted(client: Client) -> None:
+    few = await declare(client, "few", length_max=2)
+    await put(client, few, "1", "2", "3")
+    full = await declare(client, "full", length_max=1, overflow="reject-publish")
+    await put(client, full, "1", "2", "3")
+    brief = await declare(client, "brief", message_ttl_ms=1)
+    await put(client, brief, "1")
+    await until(lambda: brief.expired == 1)
+    await until(lambda: few.dropped == 1)
+    shown = {name: await client.get(f"/v1/queues/{name}") for name in ("few", "full", "brief")}
+    counts = {name: [queue[count] for count in ("expired", "dropped", "refused")] for name, queue in shown.items()}
+    assert counts == {"few": [0, 1, 0], "full": [0, 0, 2], "brief": [1, 0, 0]}
+
+
 def test_a_queue_is_declared_and_changed_and_a_restart_forgets_neither() -> None:
     async def run(engine: MemoryEngine) -> None:
         client = Client(await Broker.open(engine, LoopClock()))

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from mainstem.broker.log import Answer, ReadResult
+from mainstem.broker.broker import Broker
+from mainstem.broker.log import Answer, ReadHint, ReadResult
 from mainstem.protocols.kafka.codec.fetch import FetchRequest, PartitionFetch
 from mainstem.protocols.kafka.handlers.records.fetch import Fetch, FetchedPartition
 from mainstem.wire.kafka import ApiKey, ErrorCode
@@ -44,6 +45,29 @@ def test_every_version(version: int) -> None:
         assert beyond.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
     run()
+
+
+@with_adapter
+async def test_a_reader_of_history_is_read_ahead_for_until_it_is_at_the_end(connect: Connect, broker: Broker) -> None:
+    hints: list[ReadHint] = []
+    read = broker.read
+
+    def watched(log: int, offset: int, max_bytes: int, hint: ReadHint = ReadHint.TAIL) -> Answer[ReadResult]:
+        hints.append(hint)
+        return read(log, offset, max_bytes, hint)
+
+    broker.read = watched  # type: ignore[method-assign]
+    client = connect()
+    await client.create("t")
+    for _ in range(3):
+        await client.produce("t", batch(b"x" * 100))
+    for offset in range(3):
+        found = await client.fetch("t", offset, max_bytes=1, max_wait_ms=0)
+        assert len(values(found.records)) == 1
+    assert hints == [ReadHint.TAIL, ReadHint.CATCH_UP, ReadHint.CATCH_UP]
+    await client.produce("t", batch(b"y"))
+    await client.fetch("t", 3, max_wait_ms=0)
+    assert hints[-1] is ReadHint.TAIL
 
 
 @with_adapter

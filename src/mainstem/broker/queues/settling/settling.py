@@ -174,6 +174,10 @@ class Settling:
                 self._count(message)
             self.rest(message, self._now_ms() + UNROUTED_PAUSE_MS)
             return
+        if reason == "expired":
+            lane.queue.expired += 1
+        elif reason == "maxlen":
+            lane.queue.dropped += 1
         lane.count -= 1
         lane.cursor.done.append(message.offset)
         lane.cursor.forget_attempts((message.offset,))

@@ -104,6 +104,12 @@ class QueueDocument(msgspec.Struct, frozen=True):
     paused: bool
     lost: int
     """Messages that retention took before they were settled."""
+    expired: int
+    """Since the start: messages that were too old,"""
+    dropped: int
+    """that were too many,"""
+    refused: int
+    """and that were not taken at all, because the queue was full."""
     rules: dict[str, str]
     """What is in force besides, by what it was declared with and by policies."""
     lag_messages: int

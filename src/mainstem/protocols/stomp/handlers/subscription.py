@@ -83,7 +83,6 @@ class Subscription:
         is_acked_by_header = version == V1_2 and mode != "auto"
         self._ack = identity[:-1].replace(b"message-id:", b"ack:", 1) if is_acked_by_header else b""
         self._is_stream = queue.properties.kind == "stream"
-        self._is_counted = queue.properties.kind == "quorum"
         self._headers: dict[tuple[bytes, int], bytes] = {}
 
     @property
@@ -197,7 +196,7 @@ class Subscription:
         ]
         if self._is_stream:
             headers.append(("x-stream-offset", str(message.offset)))
-        if self._is_counted and message.deliveries:
+        if message.deliveries:
             headers.append(("x-delivery-count", str(message.failures)))
         lines = encode_headers(headers, self._session.version)
         is_lasting = not (self._is_stream or message.deliveries) and broker.envelopes.is_lasting(message)

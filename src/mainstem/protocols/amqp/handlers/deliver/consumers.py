@@ -59,7 +59,6 @@ class ChannelConsumer:
         self._connection = channel.connection
         self._session = channel.connection.session
         self._open = channel.connection.node.envelopes.open
-        self._is_quorum = queue.properties.kind == "quorum"
         self._tag = encode_short_string(tag)
         self._frames = DeliveryFrames(self._template, self._encode)
 
@@ -118,7 +117,7 @@ class ChannelConsumer:
     def _template(self, message: Message) -> Template | None:
         """What is the same for all messages with these headers and of this size."""
         size = len(message.value)
-        if size > self._session.payload_bytes_max or (self._is_quorum and message.deliveries):
+        if size > self._session.payload_bytes_max or message.deliveries:
             return None
         envelope = self._open(message)
         number = self._channel.number
@@ -126,7 +125,7 @@ class ChannelConsumer:
             self._head(envelope),
             b"".join(
                 (
-                    b"\1" if message.deliveries else b"\0",
+                    b"\0",
                     envelope.address,
                     b"\xce",
                     _CONTENT.pack(2, number, 12 + len(envelope.properties), 60, 0, size),
@@ -153,13 +152,13 @@ class ChannelConsumer:
 
     def _envelope(self, message: Message) -> Envelope:
         envelope = self._open(message)
-        if self._is_quorum and message.deliveries:
+        if message.deliveries:
             return envelope._replace(properties=with_headers(envelope.properties, delivery_counts(message)))
         return envelope
 
 
 def delivery_counts(message: Message) -> Table:
-    """What quorum queues say of a message that was given out before."""
+    """What is said of a message that was given out before: RabbitMQ says it of quorum queues alone."""
     return {
         "x-acquired-count": Field("long", message.deliveries),
         "x-delivery-count": Field("long", message.failures),
@@ -169,7 +168,7 @@ def delivery_counts(message: Message) -> Table:
 def encode_got(number: int, envelope: Envelope, message: Message, tag: int, left: int, payload_bytes_max: int) -> bytes:
     """The answer to basic.get."""
     properties = envelope.properties
-    if message.lane.queue.properties.kind == "quorum" and message.deliveries:
+    if message.deliveries:
         properties = with_headers(properties, delivery_counts(message))
     method = encode_method(
         "basic.get-ok",

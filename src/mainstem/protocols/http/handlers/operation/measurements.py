@@ -197,6 +197,9 @@ class MeasurementHandlers:
         ready = GaugeMetricFamily("mainstem_queue_ready", "Messages that wait", labels=labels)
         unsettled = GaugeMetricFamily("mainstem_queue_unsettled", "Messages that consumers have", labels=labels)
         consumers = GaugeMetricFamily("mainstem_queue_consumers", "Consumers", labels=labels)
+        lost = CounterMetricFamily(
+            "mainstem_queue_lost", "Messages that a queue let go of since the start", labels=[*labels, "reason"]
+        )
         queues = [queue for space in self._broker.namespaces.all() for queue in self._broker.queues.all(space.name)]
         longest: list[Queue] = []
         for first in range(0, len(queues), QUEUES_STEP):
@@ -210,9 +213,12 @@ class MeasurementHandlers:
             ready.add_metric(values, queue.ready_count)
             unsettled.add_metric(values, queue.unsettled_count)
             consumers.add_metric(values, queue.consumer_count)
+            for reason in ("expired", "dropped", "refused"):
+                if count := getattr(queue, reason):
+                    lost.add_metric([*values, reason], count)
             await pace.step()
         yield _gauge("queues", "Queues", len(queues))
-        for family in (ready, unsettled, consumers):
+        for family in (ready, unsettled, consumers, lost):
             yield family
 
     def _schedules(self) -> Iterator[Metric]:

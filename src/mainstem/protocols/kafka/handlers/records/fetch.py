@@ -8,7 +8,7 @@ from uuid import UUID
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.clock import Timer
-from mainstem.broker.log import Answer, Buffer, LogEnd, ReadResult
+from mainstem.broker.log import Answer, Buffer, LogEnd, ReadHint, ReadResult
 from mainstem.model.errors import OffsetOutOfRange, UnknownLog
 from mainstem.protocols.kafka.codec.fetch import (
     FLEXIBLE_FROM,
@@ -37,6 +37,8 @@ from mainstem.wire.kafka.schema import Versions
 _HEADER = struct.Struct(">hhih")
 _BASE_LENGTH = struct.Struct(">qi")
 _LOG_OVERHEAD = 12
+BEHIND_MAX = 10_000
+"""Logs of one connection that are known to be read behind their end; when there are more, all are forgotten."""
 
 
 class FetchHandler:
@@ -233,6 +235,8 @@ class ConnectionReader:
         self._fetch: Fetch | None = None
         self._reading = 0
         self._timer: Timer | None = None
+        self._behind: set[int] = set()
+        """Logs of which the last read left something: what follows is read ahead."""
 
     def begin(self, fetch: Fetch, version: int, correlation_id: int, reply: Reply) -> None:
         """Answer the fetch now or later."""
@@ -260,9 +264,10 @@ class ConnectionReader:
         assert fetch is not None
         self._reading += 1  # until all reads have begun
         for place in places:
-            answer = self._read(place.log, place.wanted.offset, fetch.reserve(place))
+            hint = ReadHint.CATCH_UP if place.log in self._behind else ReadHint.TAIL
+            answer = self._read(place.log, place.wanted.offset, fetch.reserve(place), hint)
             if answer.done:
-                fetch.take(place, answer)
+                self._take(fetch, place, answer)
             else:
                 self._reading += 1
                 answer.on_done(lambda done, place=place: self._has_read(fetch, place, done))  # type: ignore[misc]
@@ -272,9 +277,20 @@ class ConnectionReader:
     def _has_read(self, fetch: Fetch, place: FetchedPartition, answer: Answer[ReadResult]) -> None:
         if self._fetch is not fetch:
             return  # abandoned meanwhile
-        fetch.take(place, answer)
+        self._take(fetch, place, answer)
         self._reading -= 1
         self._advance()
+
+    def _take(self, fetch: Fetch, place: FetchedPartition, answer: Answer[ReadResult]) -> None:
+        fetch.take(place, answer)
+        if answer.error is None:
+            result = answer.result()
+            if result.batches and result.next_offset < result.end:
+                if len(self._behind) >= BEHIND_MAX:
+                    self._behind.clear()
+                self._behind.add(place.log)
+                return
+        self._behind.discard(place.log)
 
     def _advance(self) -> None:
         fetch = self._fetch
