@@ -1,36 +1,17 @@
 """The administration over HTTP, beside pulsar-client."""
 
-import json
 import time
-import urllib.error
-import urllib.request
-from typing import Any
 
 import pulsar
 import pytest
 from pulsar import ConsumerType, InitialPosition, MessageId
 
+from tests.clients.pulsar.admin_client import ask
 from tests.support.serving.pulsar import PulsarServer
 
 pytestmark = [pytest.mark.conformance, pytest.mark.system, pytest.mark.slow]
 
 PATIENCE_MS = 30_000
-
-
-def ask(broker: PulsarServer, method: str, path: str, body: object = None) -> Any:
-    """The answer; of a refusal, its status."""
-    content = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(f"http://{broker.admin}/{path}", content, method=method)
-    request.add_header("content-type", "application/json")
-    try:
-        with urllib.request.urlopen(request, timeout=30) as reply:
-            found = reply.read()
-    except urllib.error.HTTPError as error:
-        return error.code if "reason" in json.load(error) else None
-    try:
-        return json.loads(found) if found else None
-    except ValueError:
-        return found
 
 
 def topic_path(name: str) -> str:

@@ -14,6 +14,7 @@ from mainstem.model.endpoints import UNKNOWN, Endpoints
 from mainstem.protocols.pulsar.handlers.admin.cluster import ClusterPaths
 from mainstem.protocols.pulsar.handlers.admin.namespaces import NamespacePaths
 from mainstem.protocols.pulsar.handlers.admin.paths import AdminPaths, Meter
+from mainstem.protocols.pulsar.handlers.admin.schemas import SchemaPaths
 from mainstem.protocols.pulsar.handlers.admin.subscriptions import SubscriptionPaths
 from mainstem.protocols.pulsar.handlers.admin.topics import TopicPaths
 from mainstem.protocols.pulsar.handlers.calls import Spawn
@@ -144,6 +145,7 @@ class PulsarAdmin:
             *NamespacePaths(parts).paths(),
             *TopicPaths(parts).paths(),
             *SubscriptionPaths(parts).paths(),
+            *SchemaPaths(parts).paths(),
         ]
         check = HostCheck(self._listening, lambda: operations.advertised().get(ADMIN_NAME, ()))
         meter = lambda operation: operations.request_meter(ADMIN_NAME, operation)  # noqa: E731

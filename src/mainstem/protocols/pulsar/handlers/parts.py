@@ -16,6 +16,7 @@ from mainstem.protocols.pulsar.handlers.compaction import Compaction
 from mainstem.protocols.pulsar.handlers.entry_cache import EntryCache
 from mainstem.protocols.pulsar.handlers.lookups import Lookups
 from mainstem.protocols.pulsar.handlers.producing import TERMINATED, Producing
+from mainstem.protocols.pulsar.handlers.schemas import TopicSchemas
 from mainstem.protocols.pulsar.handlers.subscribing import Subscribing
 from mainstem.protocols.pulsar.handlers.topics import Log, PulsarTopics
 from mainstem.protocols.pulsar.session.settings import PulsarSettings
@@ -42,6 +43,7 @@ class PulsarParts:
         self.compaction = Compaction(broker, self.book)
         self.entries = EntryCache(settings.entry_cache_bytes)
         self.lookups = Lookups(self.topics, settings, version, address)
+        self.schemas = TopicSchemas(self)
         self.subscribing = Subscribing(self)
         self.producing = Producing(self)
         self.acknowledging = Acknowledging(self)
@@ -50,8 +52,13 @@ class PulsarParts:
             **self.producing.handlers(),
             **self.subscribing.handlers(),
             **self.acknowledging.handlers(),
+            **self.schemas.handlers(),
         }
-        self.refusals: dict[str, Refusal] = {**self.lookups.refusals(), **self.acknowledging.refusals()}
+        self.refusals: dict[str, Refusal] = {
+            **self.lookups.refusals(),
+            **self.acknowledging.refusals(),
+            **self.schemas.refusals(),
+        }
 
     def shown_time(self, time_ms: int) -> str:
         """As administrators read it."""

@@ -14,6 +14,7 @@ from mainstem.protocols.pulsar.codec.frames import Entry, WrongChecksum, decode_
 from mainstem.protocols.pulsar.codec.schema import UINT64_MAX, Kind
 from mainstem.protocols.pulsar.errors import CommandRefused, MalformedFrame, ServerError, code_of
 from mainstem.protocols.pulsar.handlers.calls import Handler, Speaker
+from mainstem.protocols.pulsar.handlers.schemas import schema_of
 from mainstem.protocols.pulsar.handlers.topics import Log
 from mainstem.protocols.pulsar.mapping.messages import records_of
 from mainstem.protocols.pulsar.mapping.names import TopicName, topic_name
@@ -48,7 +49,8 @@ class Producer:
     """One of a connection."""
 
     __slots__ = (
-        "chunk", "connection", "epoch", "id", "is_exclusive", "log", "name", "rules", "sent", "since_ms", "topic_name"
+        "chunk", "connection", "epoch", "id", "is_exclusive", "log", "name", "rules", "schema_version", "sent",
+        "since_ms", "topic_name",
     )  # fmt: skip
 
     def __init__(self, connection: Speaker, number: int, name: str, topic: TopicName, log: Log, epoch: int) -> None:
@@ -60,6 +62,7 @@ class Producer:
         self.epoch = epoch
         self.is_exclusive = False
         self.rules: Rules | None = None
+        self.schema_version = b""
         self.chunk = ""
         """The message whose chunks are being published."""
         self.since_ms = 0
@@ -153,9 +156,12 @@ class Producing:
             if self.rules(log).is_terminated:
                 raise CommandRefused(ServerError.TOPIC_TERMINATED, "Topic was already terminated")
             await self._sequences.open(log.number)
+            schema = schema_of(said.schema) if said.HasField("schema") else None
+            version = await self._parts.schemas.register(log.topic, schema)
             if said.initial_subscription_name:
                 await self._parts.subscribing.prepare(log, said.initial_subscription_name)
             producer = Producer(connection, number, said.producer_name or self._new_name(), name, log, said.epoch)
+            producer.schema_version = version
             is_ready = await self._admit(producer, said)
         finally:
             connection.reserved.discard((Kind.PRODUCER, number))
@@ -242,7 +248,7 @@ class Producing:
             request_id=said.request_id,
             producer_name=producer.name,
             last_sequence_id=self._last_sequence(producer),
-            schema_version=b"",
+            schema_version=producer.schema_version,
             producer_ready=is_ready,
             **fields,
         )

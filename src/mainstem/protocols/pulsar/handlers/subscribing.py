@@ -24,6 +24,7 @@ from mainstem.protocols.pulsar.handlers.consuming import (
     PulsarConsumer,
 )
 from mainstem.protocols.pulsar.handlers.key_slots import KeySlots, slot_of
+from mainstem.protocols.pulsar.handlers.schemas import schema_of
 from mainstem.protocols.pulsar.handlers.topics import Log
 from mainstem.protocols.pulsar.mapping.messages import due_ms_of, unit_of
 from mainstem.protocols.pulsar.mapping.names import topic_name
@@ -76,6 +77,8 @@ class Subscribing:
         try:
             may_create = not said.HasField("force_topic_creation") or said.force_topic_creation
             log = await self._topics.open(name, may_create=may_create)
+            if said.HasField("schema"):
+                await self._parts.schemas.check(log.topic, schema_of(said.schema))
             queue = await self._open(log, said)
             consumer = PulsarConsumer(connection, said, name, log, queue)
             if connection.is_closed:
