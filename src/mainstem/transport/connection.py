@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from mainstem.model.endpoints import UNKNOWN, Endpoints
 from mainstem.model.peer import Peer
+from mainstem.transport.carrier import Carrier, endpoints_of
 from mainstem.transport.receive_buffer import WAITING_BYTES_MAX, ChunkPool, ReceiveBuffer
 
 if TYPE_CHECKING:
@@ -24,9 +25,10 @@ RATE_SHARE = 0.3
 class Traffic:
     """What went through the connections of a listener."""
 
-    __slots__ = ("accepted", "failed", "received_bytes", "reclaimed", "refused", "sent_bytes")
+    __slots__ = ("accepted", "failed", "handshakes_failed", "received_bytes", "reclaimed", "refused", "sent_bytes")
 
     def __init__(self) -> None:
+        self.handshakes_failed = 0
         self.accepted = 0
         self.refused = 0
         self.reclaimed = 0
@@ -39,6 +41,7 @@ class Owner(Protocol):
     """What a connection needs of its listener."""
 
     name: str
+    protocol: str
     traffic: Traffic
     chunks: ChunkPool
     turns: Turns
@@ -62,7 +65,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, owner: Owner, loop: asyncio.AbstractEventLoop) -> None:
         self.id = ""
         """By which people know it; given by the listener."""
-        self.protocol = owner.name
+        self.protocol = owner.protocol
         self.endpoints = UNKNOWN
         self.opened_ms = int(time.time() * 1000)
         self.received_bytes = 0
@@ -80,7 +83,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_in_line = False
         """Whether there is input that waits for its turn."""
         self._buffer = ReceiveBuffer(owner.chunks)
-        self._transport: asyncio.Transport
+        self._transport: Carrier
         self._session: Session | None = None
         self._lost_session: Session | None = None
         """The session of a connection that is gone, until it had the turn to let go of what it has."""
@@ -95,14 +98,18 @@ class Connection(asyncio.BufferedProtocol):
     # What the event loop calls ---------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket itself carries the bytes."""
+        self.begin(cast(asyncio.Transport, transport), endpoints_of(transport, self._owner.name))
+
+    def begin(self, carrier: Carrier, endpoints: Endpoints) -> None:
         """Open a session, or refuse the connection when there are too many."""
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport = carrier
         if not self._owner.admit(self):
             self._closing = True
             self._transport.abort()
             return
         self._transport.set_write_buffer_limits(high=self._owner.write_buffer_bytes_max)
-        self.endpoints = _endpoints(transport, self._owner.name)
+        self.endpoints = endpoints
         self._session = self._owner.open_session(self._wake, self.endpoints)
         self._proceed()  # Some protocols let the server speak first.
 
@@ -125,6 +132,10 @@ class Connection(asyncio.BufferedProtocol):
             self._adjust_reading(cast("Session", self._session))  # One read is enough to wait with.
         else:
             self._proceed()
+
+    def let_chunk_go(self) -> None:
+        """No bytes have come after all: hold no chunk for them."""
+        self._buffer.settle()
 
     def eof_received(self) -> bool:
         """The peer has ended its half; stay open while the session has something to say."""
@@ -357,11 +368,3 @@ class Connection(asyncio.BufferedProtocol):
         if not self._reading:
             self._reading = True
             self._transport.resume_reading()
-
-
-def _endpoints(transport: asyncio.BaseTransport, listener: str) -> Endpoints:
-    # Each is a tuple of host, port and more; of a socket in the file system it is a name.
-    peer, own = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
-    if not isinstance(peer, tuple) or not isinstance(own, tuple):
-        return Endpoints(listener=listener)
-    return Endpoints(peer[0], peer[1], own[0], own[1], listener)

@@ -5,18 +5,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import functools
+import ipaddress
 import itertools
 import logging
 import socket
-from typing import TYPE_CHECKING, NoReturn
+import ssl
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import msgspec
 
 from mainstem.transport.address import Address
+from mainstem.transport.client_identity import UserRules, identify, identify_name
 from mainstem.transport.connection import Connection, Traffic
+from mainstem.transport.entrance import Encryption, Entrance
+from mainstem.transport.handshakes import Handshakes
+from mainstem.transport.tls_credentials import HANDSHAKE_TIMEOUT_MS, HANDSHAKES_MAX, Credentials, Terms
+from mainstem.transport.tls_layer import CIPHERTEXT_CHUNK_BYTES, Newcomer, TlsLayer
 from mainstem.transport.turns import Turns
 
 if TYPE_CHECKING:
+    from mainstem.model.endpoints import ClientCertificate
     from mainstem.transport.receive_buffer import ChunkPool
     from mainstem.transport.session import OpenSession
 
@@ -40,6 +49,24 @@ class ListenerLimits(msgspec.Struct, frozen=True, kw_only=True):
     write_buffer_bytes_max: int
 
 
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class Security(NamedTuple):
+    """What stands between a listener's socket and its sessions; nothing, unless it is said."""
+
+    encryption: Encryption = Encryption.NEVER
+    credentials: Credentials | None = None
+    terms: Terms = Terms()
+    proxies: tuple[Network, ...] = ()
+    """Whose PROXY headers are expected, and believed."""
+    handshakes_max: int = HANDSHAKES_MAX
+    handshake_timeout_ms: int = HANDSHAKE_TIMEOUT_MS
+
+
+PLAIN = Security()
+
+
 class PortTaken(Exception):
     """Somebody else listens there."""
 
@@ -60,8 +87,15 @@ class Listener:
         limits: ListenerLimits,
         chunks: ChunkPool,
         turns: Turns | None = None,
+        security: Security = PLAIN,
+        protocol: str = "",
     ) -> None:
         self.name = name
+        self.protocol = protocol or name
+        """What is spoken: the name without what it says of TLS."""
+        self.security = security
+        self.ciphertext = bytearray(CIPHERTEXT_CHUNK_BYTES if security.encryption is not Encryption.NEVER else 0)
+        self.handshakes = Handshakes(security.handshakes_max, security.handshake_timeout_ms)
         self.address = address
         self.open_session = open_session
         self.chunks = chunks
@@ -134,8 +168,17 @@ class Listener:
             self._socket.listen(BACKLOG)
         except OSError as error:
             self._raise(error)
-        self._server = await loop.create_server(lambda: Connection(self, loop), sock=self._socket, backlog=BACKLOG)
+        self._server = await loop.create_server(
+            functools.partial(self._receive, loop), sock=self._socket, backlog=BACKLOG
+        )
         self._heart = loop.call_later(self._beat_s, self._beat, loop)
+
+    def _receive(self, loop: asyncio.AbstractEventLoop) -> asyncio.BaseProtocol:
+        """What stands behind a new socket."""
+        connect = functools.partial(Connection, self, loop)
+        if self.security.proxies or self.encryption is Encryption.EITHER:
+            return Entrance(self, connect, loop)
+        return TlsLayer(self, connect(), loop) if self.encryption is Encryption.ALWAYS else connect()
 
     def _raise(self, error: OSError) -> NoReturn:
         if error.errno == errno.EADDRINUSE:
@@ -146,18 +189,77 @@ class Listener:
         """Count one more connection, or refuse it."""
         if self._draining:
             return False  # Accepted by the kernel just before the end.
-        full = len(self._connections) >= self._limits.connections_max
-        if full:
+        if self._refuses("" if len(self._connections) < self._limits.connections_max else "connections_max"):
+            return False
+        self.traffic.accepted += 1
+        connection.id = f"{self.protocol}-{next(_numbers)}"
+        self._connections.add(connection)
+        self._all_gone.clear()
+        return True
+
+    def _refuses(self, limit: str) -> bool:
+        """Count a connection that is over a limit, and say so."""
+        if limit:
             self.traffic.refused += 1
             if not self._was_full:  # One line per episode, not per attempt.
-                log.warning("%s=%s refuses connections: connections_max reached", self.name, self.address)
-        else:
-            self.traffic.accepted += 1
-            connection.id = f"{self.name}-{next(_numbers)}"
-            self._connections.add(connection)
-            self._all_gone.clear()
-        self._was_full = full
-        return not full
+                log.warning("%s=%s refuses connections: %s reached", self.name, self.address, limit)
+        self._was_full = bool(limit)
+        return self._was_full
+
+    # What newcomers ask ----------------------------------------------------------------------------------------------
+
+    @property
+    def encryption(self) -> Encryption:
+        """What it takes."""
+        return self.security.encryption
+
+    def begin_handshake(self, newcomer: Newcomer) -> bool:
+        """Count one more that serves no client yet, or refuse it."""
+        if self._draining:
+            return False
+        if len(self._connections) + len(self.handshakes) >= self._limits.connections_max:
+            return not self._refuses("connections_max")
+        is_room = self.handshakes.begin(newcomer, asyncio.get_running_loop().time())
+        return not self._refuses("" if is_room else "tls.handshakes_max")
+
+    def end_handshake(self, newcomer: Newcomer) -> None:
+        """It serves a client, or is gone."""
+        self.handshakes.end(newcomer)
+
+    def refuse_handshake(self, peer: str, reason: str) -> None:
+        """Tell why somebody was closed who did not keep to TLS, or to what comes before it."""
+        if reason:
+            self.traffic.handshakes_failed += 1
+            log.info("%s=%s closed the connection of %s: %s", self.name, self.address, peer, reason)
+
+    def tls_object(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
+        """With the certificates that are in force now."""
+        credentials = self.security.credentials
+        assert credentials is not None
+        return credentials.context(self.security.terms).wrap_bio(incoming, outgoing, server_side=True)
+
+    def identify(self, certificate: bytes) -> ClientCertificate:
+        """Who a client is by its certificate. Raises ValueError."""
+        return identify(certificate, self._rules())
+
+    def identify_name(self, common_name: str) -> ClientCertificate:
+        """Who a client is by the name that a proxy tells. Raises ValueError."""
+        return identify_name(common_name, self._rules())
+
+    def _rules(self) -> UserRules:
+        credentials = self.security.credentials
+        return UserRules("subject", "DEFAULT") if credentials is None else credentials.rules
+
+    def is_proxy(self, host: str) -> bool:
+        """Whether it may say who its clients are."""
+        proxies = self.security.proxies
+        if not proxies:
+            return False
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            return False
+        return any(address in network for network in proxies)
 
     def forget(self, connection: Connection) -> None:
         """A connection is gone."""
@@ -179,12 +281,14 @@ class Listener:
                 connection.reclaim()
             else:
                 connection.time_passed(now)
+        self.handshakes.time_passed(now)
         self._heart = loop.call_later(self._beat_s, self._beat, loop)
 
     def drain(self) -> None:
         """Accept nobody any more, and let every connection finish what is in flight."""
         self._draining = True
         self._stop_accepting()
+        self.handshakes.give_up()
         for connection in list(self._connections):
             connection.drain()
 
@@ -202,6 +306,7 @@ class Listener:
         self._stop_accepting()
         if self._heart is not None:
             self._heart.cancel()
+        self.handshakes.give_up()
         cut = [connection for connection in self._connections if not connection.is_lingering]
         for connection in list(self._connections):
             connection.abort()

@@ -1,4 +1,4 @@
-"""Listener and connection over real sockets, on each event loop we run on."""
+"""Listener and connection over real sockets, on each event loop we run on, in clear text and over TLS."""
 
 import asyncio
 import contextlib
@@ -13,17 +13,27 @@ import uvloop
 
 from mainstem.model.endpoints import Endpoints
 from mainstem.transport.address import Address
-from mainstem.transport.listener import Listener, ListenerLimits, PortTaken
+from mainstem.transport.listener import PLAIN, Listener, ListenerLimits, PortTaken
 from mainstem.transport.receive_buffer import CHUNK_BYTES, ChunkPool
 from mainstem.transport.session import Wake
 from mainstem.transport.turns import TURN_SECONDS
 from tests.unit.transport.echo_session import ANSWER_LATER, BREAK, FINISH, FLOOD, FLOOD_BYTES, EchoSession
+from tests.unit.transport.tls_peer import client_context, security
 
 LOOPBACK = Address("127.0.0.1", 0)
 ENDING, END_SECONDS = 60, TURN_SECONDS / 2
 """Connections that end at once, and what the end of each takes."""
 PATIENCE_S = 10
 """Nothing here takes this long; a test that hangs should say so."""
+
+
+class Way:
+    """How the present test speaks."""
+
+    is_tls = False
+
+
+_way = Way()
 
 
 class Host:
@@ -33,14 +43,24 @@ class Host:
         self.sessions: list[EchoSession] = []
         self.log: list[str] = []
         chosen = {"connections_max": 100, "idle_timeout_ms": 60_000, "write_buffer_bytes_max": 1 << 16, **limits}
-        self.listener = Listener("echo", LOOPBACK, self._open, ListenerLimits(**chosen), ChunkPool())
+        self.listener = Listener(
+            "echo+tls" if _way.is_tls else "echo",
+            LOOPBACK,
+            self._open,
+            ListenerLimits(**chosen),
+            ChunkPool(),
+            security=security() if _way.is_tls else PLAIN,
+            protocol="echo",
+        )
 
     def _open(self, wake: Wake, endpoints: Endpoints) -> EchoSession:
         self.sessions.append(EchoSession(wake, endpoints, self.log))
         return self.sessions[-1]
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection(*self.listener.address)
+        if _way.is_tls:
+            return await asyncio.open_connection(*self.listener.address, ssl=client_context(), limit=1 << 22)
+        return await asyncio.open_connection(*self.listener.address, limit=1 << 22)
 
 
 @contextlib.asynccontextmanager
@@ -58,9 +78,14 @@ async def hosting(**limits: int) -> AsyncIterator[Host]:
 Run = Callable[[Callable[[], Awaitable[None]]], None]
 
 
-@pytest.fixture(params=["uvloop", "asyncio"])
+CLEAR = ["uvloop", "asyncio"]
+
+
+@pytest.fixture(params=[*CLEAR, "uvloop, TLS", "asyncio, TLS"])
 def run(request: pytest.FixtureRequest) -> Run:
-    factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
+    loop, _, encryption = request.param.partition(", ")
+    factory = uvloop.new_event_loop if loop == "uvloop" else asyncio.new_event_loop
+    _way.is_tls = bool(encryption)
 
     def run_it(test: Callable[[], Awaitable[None]]) -> None:
         async def main() -> None:
@@ -128,6 +153,7 @@ def test_a_line_longer_than_a_chunk_arrives(run: Run) -> None:
     run(test)
 
 
+@pytest.mark.parametrize("run", CLEAR, indirect=True)
 def test_a_peer_that_does_not_read_is_not_read_from(run: Run) -> None:
     async def test() -> None:
         async with hosting() as host:
@@ -155,11 +181,11 @@ def test_one_connection_too_many_is_closed(run: Run) -> None:
             reader, writer = await host.connect()
             writer.write(b"a\n")
             assert await reader.readline() == b"a\n"
-            refused_reader, refused_writer = await host.connect()
-            with contextlib.suppress(ConnectionError):
+            with contextlib.suppress(ConnectionError):  # Over TLS the handshake fails.
+                refused_reader, refused_writer = await host.connect()
                 assert await refused_reader.read() == b""
+                await closed(refused_writer)
             assert host.listener.traffic.refused == 1
-            await closed(refused_writer)
             await closed(writer)
             await until(lambda: host.listener.connections == 0)
             reader, writer = await host.connect()
@@ -196,6 +222,7 @@ def test_a_connection_that_is_owed_an_answer_is_not_idle(run: Run) -> None:
     run(test)
 
 
+@pytest.mark.parametrize("run", CLEAR, indirect=True)
 def test_a_peer_that_never_reads_is_cut_in_the_end(run: Run) -> None:
     async def test() -> None:
         async with hosting(idle_timeout_ms=40) as host:
@@ -234,6 +261,7 @@ def test_a_peer_that_stays_after_the_last_words_is_left_behind(run: Run) -> None
     run(test)
 
 
+@pytest.mark.parametrize("run", CLEAR, indirect=True)
 def test_a_half_closed_peer_is_answered(run: Run) -> None:
     async def test() -> None:
         async with hosting() as host:
@@ -304,6 +332,7 @@ def test_draining_has_an_end(run: Run) -> None:
     run(test)
 
 
+@pytest.mark.parametrize("run", CLEAR, indirect=True)
 def test_a_taken_port_is_named(run: Run) -> None:
     async def test() -> None:
         async with hosting() as host:
@@ -316,6 +345,7 @@ def test_a_taken_port_is_named(run: Run) -> None:
     run(test)
 
 
+@pytest.mark.parametrize("run", CLEAR, indirect=True)
 def test_two_that_bound_one_port_do_not_both_listen(run: Run) -> None:
     """With SO_REUSEADDR the kernel lets two sockets bind that do not listen yet."""
 
@@ -387,8 +417,7 @@ def test_a_session_is_told_where_both_ends_are(run: Run) -> None:
             await until(lambda: bool(host.sessions))
             (peer, peer_port), (own, port) = (writer.get_extra_info(name) for name in ("sockname", "peername"))
             endpoints = host.sessions[0].endpoints
-            assert endpoints == Endpoints(peer, peer_port, own, port, listener="echo")
-            assert not endpoints.is_encrypted
+            assert endpoints == Endpoints(peer, peer_port, own, port, host.listener.name, is_encrypted=_way.is_tls)
             assert str(endpoints) == f"127.0.0.1:{peer_port} -> 127.0.0.1:{port}"
             writer.close()
 
