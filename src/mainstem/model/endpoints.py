@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+TLS_SUFFIX = "+tls"
+"""Behind the name of a protocol: a listener of it that takes nothing but TLS."""
 
 
 class ClientCertificate(NamedTuple):
@@ -42,6 +46,22 @@ class Endpoints(NamedTuple):
 
 
 UNKNOWN = Endpoints()
+
+
+def is_of(protocol: str, listener: str) -> bool:
+    """Whether the listener of this name speaks the protocol."""
+    return listener in (protocol, protocol + TLS_SUFFIX)
+
+
+def address_to_tell(advertised: Mapping[str, Sequence[str]], protocol: str, endpoints: Endpoints) -> str | None:
+    """Where the client of this connection finds a protocol: on the listener by which it came, else on one that is encrypted
+    as this connection is, else on any; None where the protocol does not listen.
+    """
+    encrypted = protocol + TLS_SUFFIX
+    names = [encrypted, protocol] if endpoints.is_encrypted else [protocol, encrypted]
+    if endpoints.listener in names:
+        names.insert(0, endpoints.listener)
+    return next((told[0] for name in names if (told := advertised.get(name))), None)
 
 
 def _address(host: str, port: int) -> str:

@@ -23,8 +23,9 @@ from mainstem import compiled
 from mainstem.broker.broker import Broker
 from mainstem.broker.clock import LoopClock
 from mainstem.kept_memory import keep_memory
-from mainstem.model.endpoints import Endpoints
+from mainstem.model.endpoints import TLS_SUFFIX, Endpoints
 from mainstem.model.errors import MainstemError, OwnershipLost
+from mainstem.server.listener_security import ListenerSecurity
 from mainstem.server.local_storage import LocalStorage, OpenStorage, Storage
 from mainstem.server.operations import Condition, ServerOperations
 from mainstem.server.pipeline_worker import PipelineWorker
@@ -83,6 +84,10 @@ class Server:
         self._pipelines: PipelineWorker | None = None
         if settings.pipelines.worker:
             self._pipelines = PipelineWorker(settings.pipelines, settings.storage.data_directory)
+        try:
+            self._security = ListenerSecurity(settings)
+        except ValueError as error:
+            raise StartRefused(str(error)) from None
         self._stop = asyncio.Event()
         self._stops = 0
         self._failure: BaseException | None = None
@@ -225,9 +230,14 @@ class Server:
         chunks = ChunkPool(self._settings.storage.cache_bytes_max)
         turns = Turns()
         for name, addresses in self._settings.listen.items():
-            self._check(name, [address.host for address in addresses])
-            open_session = functools.partial(self._open_session, name)
-            self._listeners += [Listener(name, address, open_session, limits, chunks, turns) for address in addresses]
+            protocol = name.removesuffix(TLS_SUFFIX)
+            self._check(protocol, [address.host for address in addresses])
+            open_session = functools.partial(self._open_session, protocol)
+            security = self._security.of(name)
+            self._listeners += [
+                Listener(name, address, open_session, limits, chunks, turns, security, protocol)
+                for address in addresses
+            ]
         self._operations.listeners = list(self._listeners)
         self._operations.delays = turns.delays
         self._check_pipelines()
@@ -280,9 +290,8 @@ class Server:
         for name, registration in REGISTERED.items():
             if registration.introduce is not None:
                 registration.introduce(broker, self._settings.protocols[name])
-        for name, addresses in self._settings.listen.items():
-            if addresses:
-                self._adapters[name] = REGISTERED[name].connect(services, self._settings.protocols[name])
+        for name in sorted({listener.protocol for listener in self._listeners}, key=list(REGISTERED).index):
+            self._adapters[name] = REGISTERED[name].connect(services, self._settings.protocols[name])
         broker.queues.warm_up()
 
     def _bind(self) -> None:
@@ -324,6 +333,7 @@ class Server:
         interval_s = self._settings.node.maintenance_interval_ms / 1000
         while True:
             await asyncio.sleep(interval_s)
+            self._security.look()
             try:
                 await storage.engine.maintain(Budget())
             # What was not merged or expired now is due again in the next round.
@@ -366,6 +376,9 @@ class Server:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
+        if self._security.has_files:
+            # Without files to read again, it goes on to mean that the terminal is gone.
+            loop.add_signal_handler(signal.SIGHUP, self._security.read_again)
 
 
 def _describe_taken(taken: list[PortTaken]) -> str:

@@ -56,6 +56,10 @@ class Registration(msgspec.Struct, frozen=True):
     introduce: Callable[[Broker, Any], object] | None = None
     """Says to the broker what holds whether the protocol listens or not, by its settings: how its messages are addressed and
     worded, and the rules of what other protocols share."""
+    takes_both: bool = False
+    """Whether its clients expect TLS and clear text on one port: the first byte of TLS begins no request of it."""
+    application_protocols: tuple[str, ...] = ()
+    """What its clients ask for in the handshake of TLS (ALPN)."""
 
 
 def _connect_amqp(services: Services, settings: msgspec.Struct) -> OpenSession:
@@ -133,8 +137,21 @@ REGISTERED: dict[str, Registration] = {
         Registration(
             amqp.NAME, (amqp.DEFAULT_PORT,), AmqpSettings, _connect_amqp, amqp.check_listening, _introduce_amqp
         ),
-        Registration(http.NAME, (http.DEFAULT_PORT,), HttpSettings, _connect_http, http.check_listening),
-        Registration(management.NAME, (management.DEFAULT_PORT,), ManagementSettings, _connect_management),
+        Registration(
+            http.NAME,
+            (http.DEFAULT_PORT,),
+            HttpSettings,
+            _connect_http,
+            http.check_listening,
+            application_protocols=("http/1.1",),
+        ),
+        Registration(
+            management.NAME,
+            (management.DEFAULT_PORT,),
+            ManagementSettings,
+            _connect_management,
+            application_protocols=("http/1.1",),
+        ),
         Registration(
             pulsar.NAME, (pulsar.PORT,), PulsarSettings, _connect_pulsar, pulsar.check_pulsar, pulsar.introduce
         ),
@@ -145,9 +162,18 @@ REGISTERED: dict[str, Registration] = {
             MqttWebSocketSettings,
             _connect_mqtt_websocket,
             mqtt.check_websocket,
+            application_protocols=("http/1.1",),
         ),
         Registration(pulsar.ADMIN_NAME, (pulsar.ADMIN_PORT,), AdminSettings, _connect_pulsar_admin, pulsar.check_admin),
-        Registration(rocketmq.NAME, (rocketmq.GRPC_PORT,), GrpcSettings, _connect_rocketmq, rocketmq.check_grpc),
+        Registration(
+            rocketmq.NAME,
+            (rocketmq.GRPC_PORT,),
+            GrpcSettings,
+            _connect_rocketmq,
+            rocketmq.check_grpc,
+            takes_both=True,
+            application_protocols=("h2",),
+        ),
         Registration(
             rocketmq.BROKER_NAME,
             (rocketmq.BROKER_PORT,),
@@ -155,9 +181,15 @@ REGISTERED: dict[str, Registration] = {
             _connect_rocketmq_broker,
             rocketmq.check_broker,
             rocketmq.introduce,
+            takes_both=True,
         ),
         Registration(
-            rocketmq.NAMES_NAME, (rocketmq.NAMES_PORT,), NamesSettings, _connect_rocketmq_names, rocketmq.check_names
+            rocketmq.NAMES_NAME,
+            (rocketmq.NAMES_PORT,),
+            NamesSettings,
+            _connect_rocketmq_names,
+            rocketmq.check_names,
+            takes_both=True,
         ),
         # off until it is asked for: the listener of HTTP has the same paths
         Registration(

@@ -20,13 +20,16 @@ from mainstem.broker.staging.stages import StageRules
 from mainstem.broker.users.settings import UserSettings
 from mainstem.broker.users.tokens import TokenSettings
 from mainstem.model.bounds import Positive
+from mainstem.model.endpoints import TLS_SUFFIX
 from mainstem.server.pipeline_worker import PipelineSettings
 from mainstem.server.registry import REGISTERED
 from mainstem.storage.local.settings import EngineSettings
 from mainstem.storage.shared.settings import ClusterSettings
 from mainstem.transport.address import Address
+from mainstem.transport.tls_credentials import TlsSettings
 
 DEFAULT_HOST = "127.0.0.1"
+_IN_VARIABLES = str.maketrans(".-+", "___")
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,11 +58,22 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes that may wait for a peer to read them before we stop reading from it."""
 
 
+class ProxySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Proxies in front that say who their clients are, by the PROXY protocol."""
+
+    listeners: tuple[str, ...] = ()
+    """Listeners that have such proxies in front, by name."""
+    trusted: tuple[str, ...] = ()
+    """Addresses and networks of the proxies; from these, and only these, the header is expected and believed."""
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything in force."""
 
     node: Node
     limits: Limits
+    tls: TlsSettings
+    proxy: ProxySettings
     storage: EngineSettings
     cluster: ClusterSettings
     stages: StageRules
@@ -71,7 +85,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     protocols: dict[str, msgspec.Struct]
     """The section of each registered protocol, by its name."""
     listen: dict[str, tuple[Address, ...]]
-    """Where each protocol listens; nowhere when switched off."""
+    """Where each listener is, by its name: that of a protocol, or the same with `+tls`; nowhere when switched off."""
     advertise: dict[str, Address]
     """What clients are told instead, where that differs."""
 
@@ -95,12 +109,14 @@ class Key(NamedTuple):
     @property
     def variable(self) -> str:
         """Its name in the environment."""
-        return "MAINSTEM_" + self.name.upper().replace(".", "_").replace("-", "_")
+        return "MAINSTEM_" + self.name.upper().translate(_IN_VARIABLES)
 
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {
     "": Node,
     "limits": Limits,
+    "tls": TlsSettings,
+    "proxy": ProxySettings,
     "storage": EngineSettings,
     "cluster": ClusterSettings,
     "stages": StageRules,
@@ -112,6 +128,11 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     **{name: registration.settings for name, registration in REGISTERED.items()},
 }
 """Structs by the prefix of their keys. A required field is not a setting: the server itself gives its value."""
+
+
+def listeners() -> list[str]:
+    """Names of all listeners that there can be."""
+    return [name + suffix for name in REGISTERED for suffix in ("", TLS_SUFFIX)]
 
 
 @functools.cache
@@ -127,5 +148,7 @@ def known_keys() -> dict[str, Key]:
     for name, registration in REGISTERED.items():
         default = tuple(Address(DEFAULT_HOST, port) for port in registration.default_ports)
         keys.append(Key(f"listen.{name}", Kind.LISTEN, tuple[Address, ...], default))
-        keys.append(Key(f"advertise.{name}", Kind.ADVERTISE, Address | None, None))
+        # Listening for TLS is asked for: it needs a certificate, which only the operator has.
+        keys.append(Key(f"listen.{name}{TLS_SUFFIX}", Kind.LISTEN, tuple[Address, ...], ()))
+        keys += [Key(f"advertise.{name}{end}", Kind.ADVERTISE, Address | None, None) for end in ("", TLS_SUFFIX)]
     return {key.name: key for key in keys}

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mainstem.server.registry import REGISTERED
-from mainstem.server.settings import SECTIONS, Key, Kind, Limits, Node, Settings, known_keys
+from mainstem.server.settings import SECTIONS, Key, Kind, Limits, Node, Settings, known_keys, listeners
 from mainstem.server.settings_sources import (
     CONFIG_VARIABLE,
     PREFIX,
@@ -73,7 +73,7 @@ def resolve(flags: Flags, environment: Mapping[str, str]) -> Resolved:
             _apply(source, values, problems)
     except Unreadable as error:
         problems.append(str(error))
-    if not problems and not any(values[f"listen.{name}"].value for name in REGISTERED):
+    if not problems and not any(values[f"listen.{name}"].value for name in listeners()):
         problems.append("every listener is off: nobody could connect")
     if problems:
         raise SettingsRefused(problems)
@@ -110,7 +110,7 @@ def _describe_unknown(entry: Entry) -> str:
     if entry.key.startswith(PREFIX):
         known = [key.variable for key in known_keys().values()]
     elif section in {Kind.LISTEN.value, Kind.ADVERTISE.value}:
-        written, known = name, list(REGISTERED)
+        written, known = name, listeners()
     what = "listener" if written == name else "setting"
     near = difflib.get_close_matches(written, known, n=1, cutoff=0.5)
     if near:
@@ -167,6 +167,8 @@ def _build(values: Mapping[str, Setting]) -> Settings:
     return Settings(
         node=node,
         limits=limits,
+        tls=section("tls"),
+        proxy=section("proxy"),
         storage=storage,
         cluster=cluster,
         stages=section("stages"),
@@ -176,8 +178,8 @@ def _build(values: Mapping[str, Setting]) -> Settings:
         tokens=section("tokens"),
         pipelines=section("pipelines"),
         protocols={name: section(name) for name in REGISTERED},
-        listen={name: values[f"listen.{name}"].value for name in REGISTERED},
-        advertise={name: address for name in REGISTERED if (address := values[f"advertise.{name}"].value) is not None},
+        listen={name: values[f"listen.{name}"].value for name in listeners()},
+        advertise={name: address for name in listeners() if (address := values[f"advertise.{name}"].value) is not None},
     )
 
 
@@ -186,7 +188,7 @@ def _check_room(values: Mapping[str, Setting]) -> None:
     message, commit = values["amqp.message_bytes_max"].value, values["storage.commit_bytes_max"].value
     assert isinstance(message, int)
     assert isinstance(commit, int)
-    if values["listen.amqp"].value and message + HEADERS_ROOM_BYTES > commit:
+    if (values["listen.amqp"].value or values["listen.amqp+tls"].value) and message + HEADERS_ROOM_BYTES > commit:
         raise ValueError(
             f"amqp.message_bytes_max is {message}: such a message, with its headers, needs a storage.commit_bytes_max "
             f"of {message + HEADERS_ROOM_BYTES}, which is {commit}"

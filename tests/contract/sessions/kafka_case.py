@@ -159,7 +159,7 @@ class ThrottlingBroker(StubBroker):
 def opener(stub: StubBroker) -> Callable[[Wake], KafkaSession]:
     broker = cast(Broker, stub)
     cluster = ClusterHandlers(
-        broker, SETTINGS, lambda: Endpoint("localhost", 9092), lambda: {1: Endpoint("localhost", 9092)}
+        broker, SETTINGS, lambda _: Endpoint("localhost", 9092), lambda _: {1: Endpoint("localhost", 9092)}
     )
     sync = (ApiKey.API_VERSIONS, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER, ApiKey.DESCRIBE_TOPIC_PARTITIONS)
     served: dict[int, Served] = {key: cluster.apis()[key] for key in sync}

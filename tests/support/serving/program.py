@@ -54,7 +54,7 @@ class Program:
             self.process.kill()
             raise AssertionError(f"not ready: {line!r}\n{self.process.communicate()[1].decode()}")
         addresses: dict[str, list[str]] = {}
-        for name, address in re.findall(r"([\w-]+)=(\S+)", line):
+        for name, address in re.findall(r"([\w+-]+)=(\S+)", line):
             addresses.setdefault(name, []).append(address)
         return addresses
 

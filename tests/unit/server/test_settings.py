@@ -33,7 +33,7 @@ def written(path: Path, text: str) -> str:
 
 def test_everything_has_a_default() -> None:
     found = resolved()
-    assert found.settings.listen == {
+    assert {name: addresses for name, addresses in found.settings.listen.items() if addresses} == {
         name: tuple(Address("127.0.0.1", port) for port in known.default_ports) for name, known in REGISTERED.items()
     }
     assert {setting.origin for setting in found.listed} == {"default"}
@@ -51,6 +51,20 @@ def test_flag_before_environment_before_file_before_default(tmp_path: Path) -> N
     assert origin(found, "limits.connections_max") == "environment MAINSTEM_LIMITS_CONNECTIONS_MAX"
     assert origin(found, "limits.idle_timeout_ms") == f"file {config}"
     assert origin(found, "limits.drain_timeout_ms") == "default"
+
+
+def test_a_listener_for_tls_is_named_in_every_source(tmp_path: Path) -> None:
+    config = written(
+        tmp_path, '[listen]\n"kafka+tls" = "[::]:9093"\n[advertise]\n"kafka+tls" = "broker.example:9093"\n'
+    )
+    found = resolved({"MAINSTEM_LISTEN_AMQP_TLS": "0.0.0.0:5671"}, config=config, listen=["http+tls=127.0.0.1:8443"])
+    listen = found.settings.listen
+    assert listen["kafka+tls"] == (Address("::", 9093),)
+    assert listen["amqp+tls"] == (Address("0.0.0.0", 5671),)
+    assert listen["http+tls"] == (Address("127.0.0.1", 8443),)
+    assert listen["kafka"], "beside the other"
+    assert found.settings.advertise["kafka+tls"] == Address("broker.example", 9093)
+    assert "unknown listener 'kafka+tsl'" in refused(listen=["kafka+tsl=127.0.0.1:1"])
 
 
 def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:

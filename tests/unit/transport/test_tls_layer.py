@@ -456,7 +456,7 @@ def test_nobody_else_may_say_so() -> None:
         v2()[:-4].replace(b"\x00\x0c", b"\x00\x08"),
         SIGNATURE + b"\x21\x11\xff\xff",
         SIGNATURE + b"\x29\x11\x00\x00",
-        v2(b"ana")[:16].replace(b"\x00\x17", b"\x00\x13") + v2(b"ana")[16:-4],
+        v2(b"ana")[:16].replace(b"\x00\x1a", b"\x00\x16") + v2(b"ana")[16:-4],
         v2(b"\xff\xfe"),
         v2(b"x" * 200),
     ],

@@ -10,7 +10,7 @@ from typing import Any
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.users.door import Entrance
-from mainstem.model.endpoints import UNKNOWN, Endpoints
+from mainstem.model.endpoints import TLS_SUFFIX, UNKNOWN, Endpoints, is_of
 from mainstem.protocols.http.handlers.clients.connections import ConnectionHandlers
 from mainstem.protocols.http.handlers.clients.consumers import ConsumerHandlers
 from mainstem.protocols.http.handlers.clients.logins import Logins
@@ -114,7 +114,7 @@ class HttpAdapter:
             *UserHandlers(broker).routes(),
         ]
         node.announce(self.routes)
-        check = HostCheck(self._listening, lambda: self._operations.advertised().get(NAME, []))
+        check = HostCheck(self._listening, self._told)
         meter = functools.partial(operations.request_meter, NAME)
         pages = [] if console is None else console.routes()
         routes = [*self.routes, *pages]
@@ -126,7 +126,11 @@ class HttpAdapter:
         return HttpSession(wake, self._settings, functools.partial(self._handle, endpoints=endpoints), self._date)
 
     def _listening(self) -> list[str]:
-        return [str(listener.address) for listener in self._operations.listeners if listener.name == NAME]
+        return [str(listener.address) for listener in self._operations.listeners if is_of(NAME, listener.name)]
+
+    def _told(self) -> list[str]:
+        advertised = self._operations.advertised()
+        return [address for name in (NAME, NAME + TLS_SUFFIX) for address in advertised.get(name, ())]
 
     def _spawn_task(self, work: Coroutine[Any, Any, None]) -> None:
         # The loop itself holds tasks only weakly.

@@ -16,7 +16,7 @@ from mainstem.broker.groups.groups import GroupRules
 from mainstem.broker.groups.streams_groups import StreamsRules
 from mainstem.broker.subscriptions.subscriptions import DeliveryPolicy
 from mainstem.broker.users.door import Entrance
-from mainstem.model.endpoints import UNKNOWN, Endpoints
+from mainstem.model.endpoints import TLS_SUFFIX, UNKNOWN, Endpoints, address_to_tell
 from mainstem.protocols.kafka.handlers.admin.broker_settings import BrokerSettings
 from mainstem.protocols.kafka.handlers.admin.configs import ConfigHandlers
 from mainstem.protocols.kafka.handlers.admin.log_dirs import LogDirHandlers
@@ -51,7 +51,6 @@ from mainstem.protocols.kafka.session.settings import KafkaSettings
 
 NAME = "kafka"
 DEFAULT_PORT = 9092
-PLAINTEXT, SASL_PLAINTEXT = "PLAINTEXT", "SASL_PLAINTEXT"
 
 
 class Operations(Protocol):
@@ -188,8 +187,7 @@ class KafkaAdapter:
         self._tasks: set[asyncio.Task[None]] = set()
         govern(broker, settings)
         self._throttles = Throttles(broker)
-        listener = PLAINTEXT if settings.user is None else SASL_PLAINTEXT
-        shown = BrokerSettings(settings, self._advertised, self._store_facts, listener, self._http_address, broker.node)
+        shown = BrokerSettings(settings, self._listeners, self._store_facts, self._http_address, broker.node)
         cluster = ClusterHandlers(broker, settings, self._advertised, self._brokers)
         served: dict[int, Served] = {
             **cluster.apis(),
@@ -208,7 +206,7 @@ class KafkaAdapter:
             **ShareOffsetHandlers(broker).apis(),
             **LogDirHandlers(broker, self._store_facts).apis(),
             **PlacementHandlers(broker, self._store_facts).apis(),
-            **QuorumHandlers(broker, self._store_facts, self._advertised, listener).apis(),
+            **QuorumHandlers(broker, self._store_facts, self._advertised, self._security).apis(),
             **QuotaHandlers(broker).apis(),
             **UserHandlers(broker, settings.user).apis(),
             **AccessHandlers().apis(),
@@ -230,9 +228,8 @@ class KafkaAdapter:
 
     def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> KafkaSession:
         """For a new connection between these two ends."""
-        peer = endpoints.peer_host
-        session = KafkaSession(wake, self._settings, self._requests.handle, peer)
-        wait_s = self._throttles.connection_wait_s(peer)
+        session = KafkaSession(wake, self._settings, self._requests.handle, endpoints)
+        wait_s = self._throttles.connection_wait_s(endpoints.peer_host)
         if wait_s > 0:
             # As Kafka does: one connection too many is kept from coming again at once, and then closed.
             session.mute()
@@ -242,11 +239,26 @@ class KafkaAdapter:
     def _http_address(self) -> str:
         return (self._operations.advertised().get("http") or [""])[0]
 
-    def _advertised(self) -> Endpoint:
-        return _endpoint(self._operations.advertised()[NAME][0])
+    def _advertised(self, endpoints: Endpoints) -> Endpoint:
+        told = address_to_tell(self._operations.advertised(), NAME, endpoints)
+        assert told is not None, "asked through no listener"
+        return _endpoint(told)
 
-    def _brokers(self) -> dict[int, Endpoint]:
-        return {number: _endpoint(address) for number, address in sorted(self._operations.brokers(NAME).items())}
+    def _brokers(self, endpoints: Endpoints) -> dict[int, Endpoint]:
+        brokers = self._operations.brokers(endpoints.listener or NAME)
+        return {number: _endpoint(address) for number, address in sorted(brokers.items())}
+
+    def _listeners(self) -> list[tuple[str, Endpoint]]:
+        advertised = self._operations.advertised()
+        return [
+            (self._security(Endpoints(is_encrypted=is_encrypted)), _endpoint(address))
+            for name, is_encrypted in ((NAME, False), (NAME + TLS_SUFFIX, True))
+            for address in advertised.get(name, ())[:1]
+        ]
+
+    def _security(self, endpoints: Endpoints) -> str:
+        """What Kafka calls it."""
+        return ("SASL_" if self._settings.user is not None else "") + ("SSL" if endpoints.is_encrypted else "PLAINTEXT")
 
     def _store_facts(self) -> Store:
         directory = self._operations.data_directory()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from mainstem.broker.catalog.topics import Topic
+from mainstem.model.endpoints import Endpoints
 
 REPLICATION_FACTOR = 1
 
@@ -24,9 +25,9 @@ class Endpoint(NamedTuple):
     port: int
 
 
-Advertised: TypeAlias = Callable[[], Endpoint]
-Brokers: TypeAlias = Callable[[], Mapping[int, Endpoint]]
-"""Where clients may connect, by number: this broker, and those that stand by."""
+Advertised: TypeAlias = Callable[[Endpoints], Endpoint]
+Brokers: TypeAlias = Callable[[Endpoints], Mapping[int, Endpoint]]
+"""Where clients may connect, by number: this broker, and those that stand by. As the listener serves by which they came."""
 
 
 class Store(NamedTuple):

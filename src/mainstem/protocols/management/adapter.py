@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from mainstem.broker.broker import Broker
-from mainstem.model.endpoints import UNKNOWN, Endpoints
+from mainstem.model.endpoints import UNKNOWN, Endpoints, is_of
 from mainstem.protocols.management.handlers.bindings import BindingPaths
 from mainstem.protocols.management.handlers.callers import Callers
 from mainstem.protocols.management.handlers.clients import ClientPaths
@@ -68,11 +68,11 @@ class ManagementAdapter:
         return ManagementSession(wake, self._settings, handle, self._date)
 
     def _listening(self) -> list[str]:
-        return [str(listener.address) for listener in self._operations.listeners if listener.name == NAME]
+        return [str(listener.address) for listener in self._operations.listeners if is_of(NAME, listener.name)]
 
     def _is_here_alone(self) -> bool:
         """Whether only this machine reaches us."""
-        hosts = [listener.address.host for listener in self._operations.listeners if listener.name == NAME]
+        hosts = [listener.address.host for listener in self._operations.listeners if is_of(NAME, listener.name)]
         return all(is_this_machine(host) for host in hosts)
 
     def _spawn_task(self, work: Coroutine[Any, Any, None]) -> None:

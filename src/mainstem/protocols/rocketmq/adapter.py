@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import ipaddress
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -11,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.subscriptions.undecided import Undecided, UndecidedRules
-from mainstem.model.endpoints import UNKNOWN, Endpoints
+from mainstem.model.endpoints import UNKNOWN, Endpoints, address_to_tell
 from mainstem.model.errors import MainstemError
 from mainstem.protocols.rocketmq.handlers.grpc.receiving import Groups
 from mainstem.protocols.rocketmq.handlers.grpc.service import MessagingService
@@ -133,7 +134,7 @@ class RemotingBroker:
         self.membership = Membership(broker, settings)
         undecided = undecided_of(broker, self._spawn)
         offsets = GroupOffsets(broker, self._spawn)
-        routes = RouteHandlers(broker, settings, lambda: address_of(operations))
+        routes = RouteHandlers(broker, settings, functools.partial(address_of, operations))
         self._handlers: dict[int, Handler] = {
             **routes.handlers(),
             **SendHandlers(broker, settings, undecided).handlers(),
@@ -171,7 +172,7 @@ class NameServer:
         self._broker = broker
         self._spawn = spawn or _Tasks().spawn
         rules = _rules.get(broker, RemotingSettings())
-        self._handlers = RouteHandlers(broker, rules, lambda: address_of(operations)).names_handlers()
+        self._handlers = RouteHandlers(broker, rules, functools.partial(address_of, operations)).names_handlers()
 
     def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> RemotingSession:
         """For a new connection."""
@@ -198,27 +199,29 @@ class GrpcBroker:
 
     def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> Http2Session:
         """For a new connection."""
-        return Http2Session(wake, self._limits, self._connect)
+        return Http2Session(wake, self._limits, functools.partial(self._connect, endpoints))
 
-    def _connect(self, session: Http2Session) -> GrpcConnection:
+    def _connect(self, endpoints: Endpoints, session: Http2Session) -> GrpcConnection:
         bytes_max = self._settings.message_bytes_max + REQUEST_OVERHEAD_BYTES
-        return GrpcConnection(session, bytes_max, self._serve)
+        return GrpcConnection(session, bytes_max, functools.partial(self._serve, endpoints))
 
-    def _serve(self, connection: GrpcConnection) -> MessagingService:
+    def _serve(self, endpoints: Endpoints, connection: GrpcConnection) -> MessagingService:
         return MessagingService(
             self._broker,
             self._settings,
             self._groups,
             self._transactions,
-            self._advertised,
+            functools.partial(self._advertised, endpoints),
             self._spawn,
             connection,
         )
 
-    def _advertised(self) -> str:
-        return self._operations.advertised()[NAME][0]
+    def _advertised(self, endpoints: Endpoints) -> str:
+        told = address_to_tell(self._operations.advertised(), NAME, endpoints)
+        assert told is not None, "asked through no listener"
+        return told
 
 
-def address_of(operations: Operations) -> str | None:
-    """Where the broker is, for clients; None: it does not listen."""
-    return next(iter(operations.advertised().get(BROKER_NAME, ())), None)
+def address_of(operations: Operations, endpoints: Endpoints) -> str | None:
+    """Where the broker is, for the client of this connection; None: it does not listen."""
+    return address_to_tell(operations.advertised(), BROKER_NAME, endpoints)

@@ -15,7 +15,7 @@ cdef class Reply:
 cdef class ConnectionState:
     cdef dict _owned
     cdef public bint is_authenticated
-    cdef public object host, peer, user
+    cdef public object endpoints, host, peer, user
 
 cdef class KafkaSession:
     cdef public object input_wanted

@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
+from mainstem.model.endpoints import UNKNOWN, Endpoints
 from mainstem.model.peer import Peer
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 
@@ -155,10 +156,11 @@ Handle: TypeAlias = "Callable[[memoryview, Reply, ConnectionState], None]"
 class ConnectionState:
     """What handlers remember of a connection between two requests, and let go of when it ends."""
 
-    __slots__ = ("_owned", "host", "is_authenticated", "peer", "user")
+    __slots__ = ("_owned", "endpoints", "host", "is_authenticated", "peer", "user")
 
-    def __init__(self, host: str = "") -> None:
-        self.host = host
+    def __init__(self, endpoints: Endpoints = UNKNOWN) -> None:
+        self.endpoints = endpoints
+        self.host = endpoints.peer_host
         """Address of the peer."""
         self.peer = Peer()
         self._owned: dict[str, Any] = {}
@@ -188,7 +190,9 @@ class ConnectionState:
 class KafkaSession:
     """One connection."""
 
-    def __init__(self, wake: Callable[[], None], settings: KafkaSettings, handle: Handle, host: str = "") -> None:
+    def __init__(
+        self, wake: Callable[[], None], settings: KafkaSettings, handle: Handle, endpoints: Endpoints = UNKNOWN
+    ) -> None:
         self.input_wanted: int | None = SIZE_BYTES
         self.draining = False
         self._wake = wake
@@ -202,7 +206,7 @@ class KafkaSession:
         self._resting: SessionState = OPEN
         """Where it goes when nothing is waited for: open, or muted."""
         self._mutes = 0
-        self._connection = ConnectionState(host)
+        self._connection = ConnectionState(endpoints)
         self._replies: deque[Reply] = deque()
         self._owed_bytes = 0
         self._output: list[Buffer] = []

@@ -29,6 +29,10 @@ UNAVAILABLE = 503
 ALIVENESS_QUEUE = "aliveness-test"
 
 
+SHOWN = {"management": "http", "management+tls": "https", "amqp+tls": "amqp/ssl"}
+"""Names of listeners that RabbitMQ has others for."""
+
+
 class Listening(Protocol):
     """A listening socket."""
 
@@ -148,7 +152,7 @@ class OverviewPaths:
         return [
             {
                 "node": NODE,
-                "protocol": "http" if listener.name == "management" else listener.name,
+                "protocol": SHOWN.get(listener.name, listener.name),
                 "ip_address": listener.address.host,
                 "port": listener.address.port,
                 "socket_opts": {},

@@ -138,7 +138,8 @@ def connection_row(connection: ConnectionFacts) -> Row:
         "connected_at": connection.connected_ms,
         "client_properties": dict(properties),
         **({"user_provided_name": properties[GIVEN_NAME]} if GIVEN_NAME in properties else {}),
-        "ssl": False,
+        "ssl": ends.is_encrypted,
+        "peer_cert_subject": None if ends.certificate is None else ends.certificate.subject,
     }
 
 

@@ -83,6 +83,8 @@ class ConnectionDocument(msgspec.Struct, frozen=True):
     namespace: str
     address: str
     """Where it comes from."""
+    encrypted: bool
+    """Whether it came by TLS."""
     since_ms: int
     received_bytes: int
     sent_bytes: int
@@ -109,6 +111,7 @@ def describe_connection(connection: Connected) -> ConnectionDocument:
         user=peer.user,
         namespace=peer.namespace,
         address=connection.endpoints.peer,
+        encrypted=connection.endpoints.is_encrypted,
         since_ms=connection.opened_ms,
         received_bytes=connection.received_bytes,
         sent_bytes=connection.sent_bytes,

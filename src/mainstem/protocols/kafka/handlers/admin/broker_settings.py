@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mainstem.protocols.kafka.mapping import Advertised, StoreFacts
+from mainstem.protocols.kafka.mapping import Endpoint, StoreFacts
 from mainstem.protocols.kafka.session.settings import KafkaSettings
 from mainstem.wire.scram import HASHES
 
@@ -30,16 +30,14 @@ class BrokerSettings:
     def __init__(
         self,
         settings: KafkaSettings,
-        advertised: Advertised,
+        listeners: Callable[[], list[tuple[str, Endpoint]]],
         store: StoreFacts,
-        listener: str,
         http_address: Callable[[], str],
         node: int = 1,
     ) -> None:
         self._settings = settings
-        self._advertised = advertised
+        self._listeners = listeners
         self._store = store
-        self._listener = listener
         self._http_address = http_address
         self._node = node
 
@@ -48,8 +46,11 @@ class BrokerSettings:
         return sorted([*self._places(), *self._constants(), *self._limits()])
 
     def _places(self) -> list[BrokerSetting]:
-        host, port = self._advertised()
-        address = f"{self._listener}://{f'[{host}]' if ':' in host else host}:{port}"
+        listeners = self._listeners()
+        address = ",".join(
+            f"{security}://{f'[{host}]' if ':' in host else host}:{port}" for security, (host, port) in listeners
+        )
+        security = next((security for security, _ in listeners), "PLAINTEXT")
         directory = self._store().directory
         mechanisms = "PLAIN," + ",".join(HASHES) if self._settings.user is not None else "GSSAPI"
         return [
@@ -60,7 +61,7 @@ class BrokerSettings:
             BrokerSetting("log.dirs", "list", directory, None, "Where the log is."),
             BrokerSetting("sasl.enabled.mechanisms", "list", mechanisms, "GSSAPI", "How clients authenticate."),
             BrokerSetting(
-                "security.inter.broker.protocol", "string", self._listener, "PLAINTEXT", "How the listener is secured."
+                "security.inter.broker.protocol", "string", security, "PLAINTEXT", "How the listener is secured."
             ),
         ]
 

@@ -78,8 +78,9 @@ class ClusterHandlers:
             ],
         }
 
-    def _describe_brokers(self, id_name: str) -> list[Body]:
-        return [{id_name: number, "host": host, "port": port} for number, (host, port) in self._brokers().items()]
+    def _describe_brokers(self, id_name: str, call: Call) -> list[Body]:
+        brokers = self._brokers(call.connection.endpoints)
+        return [{id_name: number, "host": host, "port": port} for number, (host, port) in brokers.items()]
 
     # Metadata
 
@@ -96,7 +97,7 @@ class ClusterHandlers:
         else:
             topics = [await self._describe_asked(asked, may_create, version, operations) for asked in body.topics]
         return {
-            "brokers": self._describe_brokers("node_id"),
+            "brokers": self._describe_brokers("node_id", call),
             "cluster_id": self._broker.cluster_id,
             "controller_id": self._broker.node,
             "topics": topics,
@@ -140,7 +141,7 @@ class ClusterHandlers:
         return {
             "cluster_id": self._broker.cluster_id,
             "controller_id": self._broker.node,
-            "brokers": self._describe_brokers("broker_id"),
+            "brokers": self._describe_brokers("broker_id", call),
             "cluster_authorized_operations": CLUSTER_OPERATIONS if asked else NOT_ASKED,
         }
 
@@ -178,7 +179,7 @@ class ClusterHandlers:
     def find_coordinator(self, call: Call) -> Body:
         """Always here."""
         body = call.body
-        host, port = self._advertised()
+        host, port = self._advertised(call.connection.endpoints)
         if body.key_type not in (GROUP_COORDINATOR, TRANSACTION_COORDINATOR):
             error, message = ErrorCode.INVALID_REQUEST, "Only groups and transactions have a coordinator here."
             place: Body = {"node_id": -1, "host": "", "port": -1, "error_code": error, "error_message": message}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from mainstem.broker.broker import Broker
+from mainstem.model.endpoints import Endpoints
 from mainstem.protocols.kafka.handlers.calls import Body, Call, Served
 from mainstem.protocols.kafka.handlers.cluster.features import FEATURES
 from mainstem.protocols.kafka.mapping import Advertised, StoreFacts
@@ -22,11 +24,13 @@ FIXED_VOTERS = "The voters are fixed: the one node."
 class QuorumHandlers:
     """DescribeQuorum, UpdateFeatures, UnregisterBroker, AddRaftVoter, RemoveRaftVoter."""
 
-    def __init__(self, broker: Broker, store: StoreFacts, advertised: Advertised, listener: str) -> None:
+    def __init__(
+        self, broker: Broker, store: StoreFacts, advertised: Advertised, security: Callable[[Endpoints], str]
+    ) -> None:
         self._broker = broker
         self._store = store
         self._advertised = advertised
-        self._listener = listener
+        self._security = security
 
     def apis(self) -> dict[int, Served]:
         """By key."""
@@ -47,8 +51,9 @@ class QuorumHandlers:
             }
             for topic in call.body.topics
         ]
-        host, port = self._advertised()
-        listener = {"name": self._listener, "host": host, "port": port}
+        endpoints = call.connection.endpoints
+        host, port = self._advertised(endpoints)
+        listener = {"name": self._security(endpoints), "host": host, "port": port}
         return {
             "error_code": ErrorCode.NONE,
             "error_message": None,

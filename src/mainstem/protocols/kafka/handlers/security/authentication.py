@@ -15,7 +15,6 @@ from typing import Any
 from mainstem.broker.broker import Broker
 from mainstem.broker.log import Answer
 from mainstem.broker.users.callers import Caller, Close, LoginRefused
-from mainstem.model.endpoints import Endpoints
 from mainstem.protocols.kafka.handlers.calls import Body, Call, Served
 from mainstem.protocols.kafka.session.machine import ConnectionState, Reply
 from mainstem.wire.kafka import ApiKey, ErrorCode
@@ -103,7 +102,7 @@ class AuthenticationHandlers:
 
     def admit_silent(self, connection: ConnectionState, reply: Reply) -> bool:
         """Whether a client may ask that has said nothing, but perhaps has a certificate; from now on it is known."""
-        endpoints = _ends_of(connection)
+        endpoints = connection.endpoints
         state: Authentication = connection.get("authentication", Authentication)
         try:
             if endpoints.certificate is not None and endpoints.certificate.user:
@@ -168,7 +167,7 @@ class AuthenticationHandlers:
         self, state: Authentication, message: bytes, connection: ConnectionState, reply: Reply
     ) -> Answer[bytes | str]:
         """What the mechanism says to a message; a text: refused. When it was the last, the connection is admitted."""
-        exchange, endpoints = state.exchange, _ends_of(connection)
+        exchange, endpoints = state.exchange, connection.endpoints
         answer = Answer[bytes | str]()
 
         def tell(said: bytes, caller: Caller | LoginRefused) -> None:
@@ -270,10 +269,6 @@ def _bearer(message: bytes) -> str | None:
     found = [pair[len(b"auth=") :] for pair in pairs if pair.startswith(b"auth=")]
     scheme, _, token = found[0].partition(b" ") if len(found) == 1 else (b"", b"", b"")
     return token.strip().decode("ascii", "replace") if scheme.lower() == b"bearer" else None
-
-
-def _ends_of(connection: ConnectionState) -> Endpoints:
-    return Endpoints(connection.host)
 
 
 def _refused(code: ErrorCode, message: str) -> Body:

@@ -7,6 +7,7 @@ from typing import Any
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.catalog.topics import Topic
+from mainstem.model.endpoints import Endpoints
 from mainstem.protocols.rocketmq.codec.remoting.documents import encode_document
 from mainstem.protocols.rocketmq.codec.remoting.request_codes import RequestCode
 from mainstem.protocols.rocketmq.errors import RequestRefused, ResponseCode
@@ -28,7 +29,9 @@ MASTER = "0"
 class RouteHandlers:
     """Of both listeners."""
 
-    def __init__(self, broker: Broker, settings: RemotingSettings, advertised: Callable[[], str | None]) -> None:
+    def __init__(
+        self, broker: Broker, settings: RemotingSettings, advertised: Callable[[Endpoints], str | None]
+    ) -> None:
         self._topics = broker.topics
         self._settings = settings
         self._advertised = advertised
@@ -50,8 +53,8 @@ class RouteHandlers:
         """The broker's topics are the only ones."""
         call.answer()
 
-    def _broker(self) -> dict[str, Any]:
-        address = self._advertised()
+    def _broker(self, call: Call) -> dict[str, Any]:
+        address = self._advertised(call.connection.endpoints)
         if address is None:
             raise RequestRefused(ResponseCode.SERVICE_NOT_AVAILABLE, "the listener rocketmq-broker is off")
         return {
@@ -79,14 +82,14 @@ class RouteHandlers:
             "topicSysFlag": 0,
             "writeQueueNums": queues,
         }
-        document = {"brokerDatas": [self._broker()], "filterServerTable": {}, "queueDatas": [queue_data]}
+        document = {"brokerDatas": [self._broker(call)], "filterServerTable": {}, "queueDatas": [queue_data]}
         call.answer(body=encode_document(document))
 
     def cluster(self, call: Call) -> None:
         """The one broker."""
         settings = self._settings
         document = {
-            "brokerAddrTable": {settings.broker_name: self._broker()},
+            "brokerAddrTable": {settings.broker_name: self._broker(call)},
             "clusterAddrTable": {settings.cluster_name: [settings.broker_name]},
         }
         call.answer(body=encode_document(document))
