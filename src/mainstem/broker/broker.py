@@ -43,6 +43,7 @@
     pipelines     what Spark is to run, and who runs it
     trace         where a message went
     schemas       what records consist of: subjects, versions, ids, and what is compatible
+    decoding      values that name their schema, as JSON for people
 
 Publishing and reading are the engine's own methods, not wrapped: on the hot path a call costs as much as a check.
 """
@@ -87,6 +88,7 @@ from mainstem.broker.routes import Routes
 from mainstem.broker.schedules.delivery import BrokerDelivery
 from mainstem.broker.schedules.recurrences import Recurrences
 from mainstem.broker.schedules.schedules import Schedules
+from mainstem.broker.schemas.decoding import Decoding
 from mainstem.broker.schemas.schemas import Schemas
 from mainstem.broker.schemas.validation import answer_from
 from mainstem.broker.staging.limits import StageLimits
@@ -222,6 +224,7 @@ class Broker:
         """What people look at: live numbers, single records and what they consist of, alarms."""
         self.schemas = Schemas(engine, clock, self.heavy_work)
         answer_from(catalog.registered, self.schemas)
+        self.decoding = Decoding(self.schemas, self.heavy_work)
         self.live = LiveNumbers(engine, clock, self.topics)
         self.live.counters.append(lambda: {"failed_logins": float(self.logins.failures.total())})
         self.records = Records(engine, clock, self.heavy_work)

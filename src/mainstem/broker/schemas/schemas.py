@@ -310,6 +310,10 @@ class Schemas:
             under_way.discard(reference.name)
             texts[reference.name] = used.schema.text
 
+    def source_of(self, context: str, number: int) -> Source:
+        """The texts of a schema and of all that it uses. Raises UnknownSchema, InvalidSchema."""
+        return self._source(context, self.by_id(context, number).schema)
+
     def _source(self, context: str, schema: Schema) -> Source:
         return Source(schema.format, schema.text, tuple(self.texts_of(context, schema).items()))
 

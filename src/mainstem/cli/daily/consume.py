@@ -41,6 +41,9 @@ def consume(
         str | None,
         typer.Option("--where", metavar="SQL", help="Only what fits: an expression over key, headers, JSON value."),
     ] = None,
+    decode: Annotated[
+        bool, typer.Option("--decode", help="Show what values say by the schemas of the registry that they name.")
+    ] = False,
     partition: Annotated[int | None, typer.Option("--partition", metavar="N", min=0, help="Only this one.")] = None,
     namespace: Namespace = DEFAULT_NAMESPACE,
     address: Address = None,
@@ -54,6 +57,8 @@ def consume(
     """
     broker = connect(address, context, curl=curl)
     query: dict[str, Any] = {"namespace": namespace, "key": key, "where": where, "partition": partition}
+    if decode:
+        query["decode"] = "true"
     path = path_of("v1", "topics", topic, "records")
     try:
         _write(_read(broker, path, query, begin, count, follow), form_of(output))
@@ -145,6 +150,8 @@ def _text(content: Any) -> str:
 
 
 def _value(record: dict[str, Any]) -> str:
+    if "decoded" in record:
+        return json.dumps(record["decoded"], ensure_ascii=False)
     if "text" in record:
         return str(record["text"])
     if "base64" in record:

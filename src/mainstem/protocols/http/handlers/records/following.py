@@ -16,7 +16,7 @@ from mainstem.broker.records.filters import Wanted
 from mainstem.model.errors import MainstemError
 from mainstem.protocols.http import errors
 from mainstem.protocols.http.codec import encode_error
-from mainstem.protocols.http.handlers.records.reading import READS, filter_of, first_positions
+from mainstem.protocols.http.handlers.records.reading import READS, decoded_values, filter_of, first_positions
 from mainstem.protocols.http.handlers.routes import Call, Events, Route
 from mainstem.protocols.http.mapping.records.documents import FollowQuery, describe_record
 from mainstem.protocols.http.mapping.records.positions import encode_positions
@@ -63,7 +63,7 @@ class FollowHandlers:
         if self.followers >= FOLLOWERS_MAX:
             raise errors.Overloaded(f"{FOLLOWERS_MAX} followers are connected")
         return StreamedResponse(
-            _Follower(self, self._broker, self._spawn, topic, positions, wanted),
+            _Follower(self, self._broker, self._spawn, topic, positions, wanted, query),
             EVENTS,
             headers=(("cache-control", "no-store"), ("x-accel-buffering", "no")),
         )
@@ -80,7 +80,9 @@ class _Follower:
         topic: Topic,
         positions: dict[int, int],
         wanted: Wanted | None,
+        query: FollowQuery,
     ) -> None:
+        self._query = query
         self._home = home
         self._broker = broker
         self._spawn = spawn
@@ -120,10 +122,11 @@ class _Follower:
         page = await self._broker.records.page(self._topic, self._positions, PAGE_RECORDS, self._wanted)
         positions = dict(self._positions)
         parts: list[bytes] = []
-        for found in page.found:
+        decoded = await decoded_values(self._broker, self._topic, page, self._query)
+        for found, content in zip(page.found, decoded, strict=True):
             positions[found.partition] = found.record.offset + 1
             place = encode_positions(positions).encode()
-            parts.append(b"id: %b\ndata: %b\n\n" % (place, _encode(describe_record(found))))
+            parts.append(b"id: %b\ndata: %b\n\n" % (place, _encode(describe_record(found, content))))
         self._positions = page.positions
         outlet.write(b"".join(parts))
         while outlet.is_open and not outlet.is_clear:

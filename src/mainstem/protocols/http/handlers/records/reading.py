@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from urllib.parse import urlencode
 
 import msgspec
@@ -12,6 +13,7 @@ from mainstem.broker.log import Edge
 from mainstem.broker.queues import InvalidSelector
 from mainstem.broker.records.browsing import PARTITIONS_MAX, RecordPage
 from mainstem.broker.records.filters import Wanted, compile_filter
+from mainstem.broker.schemas.decoding import Decoded
 from mainstem.protocols.http import errors
 from mainstem.protocols.http.codec import Response
 from mainstem.protocols.http.handlers.pace import Pace
@@ -62,8 +64,9 @@ class RecordHandlers:
             page = await self._wait(topic, page, query, wanted)
         pace = Pace(self._broker.clock)
         documents: list[RecordDocument] = []
-        for found in page.found:
-            documents.append(describe_record(found))
+        decoded = await decoded_values(self._broker, topic, page, query)
+        for found, content in zip(page.found, decoded, strict=True):
+            documents.append(describe_record(found, content))
             await pace.step()
         position = encode_positions(page.positions)
         following = None if is_newest and page.is_complete else _next(call, position)
@@ -89,6 +92,15 @@ class RecordHandlers:
             page = await self._broker.records.page(topic, page.positions, query.limit, wanted)
             scanned += page.scanned
         return page._replace(scanned=scanned)
+
+
+async def decoded_values(
+    broker: Broker, topic: Topic, page: RecordPage, query: RecordsQuery | FollowQuery
+) -> Sequence[Decoded | None]:
+    """What the values of a page say by their schemas, if that is asked for."""
+    if not query.decode:
+        return [None] * len(page.found)
+    return await broker.decoding.decode(topic.namespace, topic.name, [found.record.value for found in page.found])
 
 
 def filter_of(query: RecordsQuery | FollowQuery) -> Wanted | None:
@@ -127,9 +139,10 @@ def _next(call: Call, position: str) -> str:
     given = {
         name: value
         for name, value in msgspec.structs.asdict(call.query).items()
-        if value not in (None, "") and name not in ("offset", "time_ms", "partition", "after")
+        if value not in (None, "", False) and name not in ("offset", "time_ms", "partition", "after")
     }
     path = path_of("v1", "topics", call.path.name, "records")
+    given = {name: "true" if value is True else value for name, value in given.items()}
     return f"{path}?{urlencode(given | {'after': position})}"
 
 

@@ -12,6 +12,7 @@ from mainstem.broker.records.browsing import FoundRecord, size_of
 from mainstem.broker.records.once import Position
 from mainstem.broker.records.publication import NewRecord
 from mainstem.broker.schedules import DUE_MS_MAX
+from mainstem.broker.schemas.decoding import Decoded
 from mainstem.protocols.http.errors import InvalidContent, InvalidSchedule, UnknownPartition
 from mainstem.protocols.http.mapping.contents import Content, decode_content, encode_content
 from mainstem.protocols.http.mapping.documents import PAGE_ITEMS_DEFAULT, Limit
@@ -51,6 +52,10 @@ class RecordDocument(msgspec.Struct, frozen=True):
     base64: str | UnsetType = UNSET
     headers: dict[str, Content] | list[Header] | UnsetType = UNSET
     """A list where a name is repeated."""
+    decoded: msgspec.Raw | UnsetType = UNSET
+    """With `decode`: what the value says by the schema that it names."""
+    schema_id: int | UnsetType = UNSET
+    """With `decode`: that schema."""
 
 
 class RecordList(msgspec.Struct, frozen=True):
@@ -82,6 +87,7 @@ class RecordsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key: str | None = None
     where: Where | None = None
     limit: Limit = PAGE_ITEMS_DEFAULT
+    decode: Annotated[bool, msgspec.Meta(description="Decode values that name a schema of the registry.")] = False
     wait_ms: Annotated[int, msgspec.Meta(ge=0, le=WAIT_MS_MAX, description="Wait for a record, if none is there.")] = 0
     namespace: str = DEFAULT_NAMESPACE
 
@@ -94,12 +100,16 @@ class FollowQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     time_ms: TimeMs | None = None
     after: Annotated[str, msgspec.Meta(description="The last `id` seen; the header Last-Event-ID is the same.")] = ""
     key: str | None = None
+    decode: Annotated[bool, msgspec.Meta(description="Decode values that name a schema of the registry.")] = False
     where: Where | None = None
     namespace: str = DEFAULT_NAMESPACE
 
 
 class RecordWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A record to be published. `offset` and `size` may be there, as in a record that was read, and say nothing."""
+    """A record to be published.
+
+    `offset`, `size`, `decoded` and `schema_id` may be there, as in a record that was read, and say nothing.
+    """
 
     key: Content = None
     value: msgspec.Raw | UnsetType = UNSET
@@ -113,6 +123,8 @@ class RecordWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     due_ms: Annotated[int, msgspec.Meta(ge=0, le=DUE_MS_MAX, description="Publish it then.")] | None = None
     offset: int | None = None
     size: int | None = None
+    decoded: msgspec.Raw | UnsetType = UNSET
+    schema_id: int | None = None
 
 
 class RecordsWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -153,7 +165,7 @@ class Publication(msgspec.Struct, frozen=True):
 # Shown
 
 
-def describe_record(found: FoundRecord) -> RecordDocument:
+def describe_record(found: FoundRecord, decoded: Decoded | None = None) -> RecordDocument:
     """A record for its reader."""
     record = found.record
     value, text, encoded = show_value(record.value)
@@ -172,6 +184,8 @@ def describe_record(found: FoundRecord) -> RecordDocument:
         text=text,
         base64=encoded,
         headers=headers,
+        decoded=UNSET if decoded is None else msgspec.Raw(decoded.json),
+        schema_id=UNSET if decoded is None else decoded.schema_id,
     )
 
 
