@@ -21,8 +21,8 @@ from tests.support.serving.program import ANY_PORT, running
 from tests.system.commands import Shell
 
 COUNT = 10_000
-GUESSERS = 50
-PATIENCE_S = 1.0
+GUESSERS = 400
+PATIENCE_S = 1.5
 """A guesser who is made to wait tries elsewhere."""
 BASE_S = 3.0
 PACE_S = 0.005

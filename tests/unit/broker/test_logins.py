@@ -62,10 +62,11 @@ def test_ten_are_free_and_then_there_is_less_than_one_a_second() -> None:
     for _ in range(10_000):
         world.guess()
     assert world.checked == 10
-    assert len(world.answers) + world.logins.waiting == 10_000
+    assert len(world.answers) + world.logins.waiting + world.logins.held == 10_000
+    assert world.logins.held == logins.HELD_MAX
     assert world.logins.waiting <= 61
     world.clock.pass_time(120)
-    assert world.logins.waiting == 0
+    assert (world.logins.waiting, world.logins.held, len(world.answers)) == (0, 0, 10_000)
     assert world.checked <= 10 + 61
     assert not any(world.answers)
     before = world.checked

@@ -35,9 +35,13 @@ FREE_OF_ALL = 100
 """The same for one user from all addresses, and for one address and all users."""
 WAIT_S, WAIT_S_MAX = 1.0, 30.0
 BOOKED_S_MAX = 60.0
-"""Who would wait longer is refused at once, unchecked."""
+"""Who would wait longer is refused, unchecked."""
 WAITING_MAX = 1_024
-"""Clients that wait, in all; others are refused at once, unchecked."""
+"""Clients that wait for a look at their password, in all; others are refused, unchecked."""
+HELD_S = 1.0
+"""Who is refused unchecked is told so after this time, so that a flood of guesses is no faster than its connections."""
+HELD_MAX = 4_096
+"""Of those; others are told at once."""
 FORGOTTEN_S = 600.0
 """Without a wrong password for so long, all is free again."""
 OFFENDERS_MAX = 10_000
@@ -106,6 +110,8 @@ class Logins:
         self._offenders: OrderedDict[Key, Offender] = OrderedDict()
         self._proven: OrderedDict[Key, None] = OrderedDict()
         self.waiting = 0
+        self.held = 0
+        """Those that are refused, and not told so yet."""
         self.failures: Counter[str] = Counter()
         """Wrong passwords by protocol."""
         self.delayed: Counter[str] = Counter()
@@ -157,13 +163,25 @@ class Logins:
             if wait_s is None or (wait_s and self.waiting >= WAITING_MAX):
                 self.unchecked[attempt.protocol] += 1
                 self._tell(attempt.protocol, attempt.name, attempt.host)
-                attempt.done(False)
+                self._refuse(attempt)
             elif wait_s:
                 self.delayed[attempt.protocol] += 1
                 self.waiting += 1
                 self._clock.call_later(wait_s, functools.partial(self._waited, attempt._replace(has_waited=True)))
             else:
                 self._check(attempt)
+
+    def _refuse(self, attempt: Attempt) -> None:
+        if self.held >= HELD_MAX:
+            attempt.done(False)
+            return
+
+        def tell() -> None:
+            self.held -= 1
+            attempt.done(False)
+
+        self.held += 1
+        self._clock.call_later(HELD_S, tell)
 
     def _waited(self, attempt: Attempt) -> None:
         self.waiting -= 1
