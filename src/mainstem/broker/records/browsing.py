@@ -15,6 +15,7 @@ from mainstem.broker.clock import Clock
 from mainstem.broker.heavy_work import HeavyWork
 from mainstem.broker.records.filters import Wanted
 from mainstem.broker.records.strands import PIECE_BYTES_MAX, PIECE_BYTES_MIN, DownwardStrand, Strand
+from mainstem.coordination.catalog.topic_config import is_key_indexed
 from mainstem.coordination.errors import UnknownTopic
 from mainstem.model.errors import OffsetOutOfRange
 from mainstem.storage.contract import Edge, Engine, LogEnd, TimeAfter
@@ -105,11 +106,19 @@ class Records:
         limit: int,
         wanted: Wanted | None = None,
         *,
+        key: bytes | None = None,
         newest_first: bool = False,
     ) -> RecordPage:
-        """Records from these positions on, or before them. Raises UnknownTopic, UnknownLog, CorruptData."""
+        """Records from these positions on, or before them. `key` says that `wanted` wants no others: a topic with an
+        index of keys finds them by it.
+
+        Raises UnknownTopic, UnknownLog, CorruptData.
+        """
         strands = self._strands(topic, positions, newest_first)
         sign = -1 if newest_first else 1
+        if key is not None and not newest_first and is_key_indexed(topic.configs):
+            for strand in strands:
+                strand.key, strand.piece_bytes = key, PIECE_BYTES_MIN
         line: list[tuple[int, int]] = []
         by_partition = {strand.partition: strand for strand in strands}
         found: list[FoundRecord] = []

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from mainstem.broker.heavy_work import HeavyWork
 from mainstem.model.errors import InvalidBatch, OffsetOutOfRange
-from mainstem.storage.contract import Edge, Engine, ReadHint, ReadResult
+from mainstem.storage.contract import Edge, Engine, KeyAfter, ReadHint, ReadResult
 from mainstem.wire.record_batch import BatchHeader, Record, batches_in, decode_records, read_header
 
 PIECE_BYTES_MAX = 64 << 10
@@ -38,6 +38,8 @@ class Strand:
         self.unreadable = 0
         """Records in batches that cannot be opened."""
         self.piece_bytes = PIECE_BYTES_MAX
+        self.key: bytes | None = None
+        """Records of other keys may be passed over: the log finds those of this one. None: all are read."""
         self._engine = engine
         self._heavy_work = heavy_work
         self._log = log
@@ -52,6 +54,8 @@ class Strand:
     async def fill(self) -> None:
         """Read the next piece that has records, if there is one. Raises UnknownLog, CorruptData."""
         while not self.records and not self.is_complete:
+            if self.key is not None and not await self._find(self.key):
+                break
             try:
                 result = await self._engine.read(self._log, self._read_to, self.piece_bytes, ReadHint.CATCH_UP)
             except OffsetOutOfRange as error:
@@ -65,6 +69,16 @@ class Strand:
             self.records.extend(await self._open(result, first, self._read_to))
         if not self.records:
             self.offset = max(self.offset, self._read_to)
+
+    async def _find(self, key: bytes) -> bool:
+        """Go on to the next record with this key; answers whether there is one."""
+        stable = (await self._engine.offset_at(self._log, Edge.STABLE)).offset
+        found = (await self._engine.offset_at(self._log, KeyAfter(key, self._read_to))).offset
+        if 0 <= found < stable:
+            self._read_to = max(self._read_to, found)
+            return True
+        self._read_to, self.is_complete = max(self._read_to, stable), True
+        return False
 
     async def _open(self, result: ReadResult, first: int, end: int) -> list[Record]:
         job = functools.partial(open_committed, result, first, end)

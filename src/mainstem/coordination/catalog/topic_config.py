@@ -140,6 +140,7 @@ def _topic_name_strategy(value: str) -> str:
     return value
 
 
+KEY_INDEX = "key.index"
 _LONG = _integer(0, LONG_MAX)
 
 _OPTIONS = (
@@ -170,6 +171,8 @@ _OPTIONS = (
     TopicOption("follower.replication.throttled.replicas", "list", "", _replicas, "Copies that follow slowly; there are none."),
     TopicOption("index.interval.bytes", "int", "4096", _integer(0, INT_MAX),
                 "Upper bound of what an index leaves out; ours has every batch."),
+    TopicOption(KEY_INDEX, "boolean", "false", _one_of("true", "false"),
+                "Whether records are found by their key without all of them being read."),
     TopicOption("leader.replication.throttled.replicas", "list", "", _replicas, "Copies that lead slowly; there are none."),
     TopicOption("local.retention.bytes", "long", "-2", _integer(-2, LONG_MAX),
                 "How much stays here of what is stored elsewhere, too; here is all there is."),
@@ -324,7 +327,13 @@ def log_config(configs: Mapping[str, str], *, is_queue: bool = False) -> LogConf
         dirty_ratio_min=float(configs.get("min.cleanable.dirty.ratio", "0.5")),
         segment_ms=number("segment.ms"),
         segment_bytes=number("segment.bytes"),
+        key_index=is_key_indexed(configs),
     )
+
+
+def is_key_indexed(configs: Mapping[str, str]) -> bool:
+    """Whether records are found by their key without all of them being read."""
+    return configs.get(KEY_INDEX) == "true"
 
 
 def _flush_policy(configs: Mapping[str, str]) -> tuple[Flush | None, int | None]:

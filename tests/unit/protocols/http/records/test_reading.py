@@ -126,6 +126,23 @@ async def test_a_key_selects_its_records(client: Client) -> None:
 
 
 @with_client
+async def test_an_index_of_keys_finds_records_without_reading_all(client: Client) -> None:
+    await client.create("t", 2, **{"key.index": "true"})
+    for number in range(40):
+        records = [Record(0, NOW_MS + number, b"rare" if number in (7, 31) else b"often", b"v" * 3_000)]
+        await client.publish_batch("t", encode_batch(records), number % 2)
+    page = await client.get(f"{ALL}?key=rare")
+    assert [(record["partition"], record["offset"]) for record in page["records"]] == [(1, 3), (1, 15)]
+    assert page["complete"]
+    assert page["scanned"] < 10
+    assert offsets(await client.get(f"{ALL}?key=none")) == []
+    first = await client.get(f"{ALL}?key=rare&limit=1")
+    assert offsets(await client.get(first["next"])) == [15]
+    await client.publish_batch("t", encode_batch([Record(0, NOW_MS, b"rare", b"v")]), 0)
+    assert offsets(await client.get(page["next"])) == [20]
+
+
+@with_client
 async def test_a_filter_says_how_far_it_came(client: Client) -> None:
     client.broker.records._limits = ScanLimits(records=10)
     await client.create("t")

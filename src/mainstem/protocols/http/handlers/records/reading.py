@@ -59,7 +59,7 @@ class RecordHandlers:
         is_newest = query.newest is not None
         limit = query.limit if query.newest is None else query.newest
         first = await first_positions(self._broker, topic, query, at=Edge.STABLE if is_newest else Edge.START)
-        page = await self._broker.records.page(topic, first, limit, wanted, newest_first=is_newest)
+        page = await self._broker.records.page(topic, first, limit, wanted, key=key_of(query), newest_first=is_newest)
         if query.wait_ms and not page.found and page.is_complete and not is_newest:
             page = await self._wait(topic, page, query, wanted)
         pace = Pace(self._broker.clock)
@@ -89,7 +89,7 @@ class RecordHandlers:
             left = until - clock.monotonic()
             if left <= 0 or not await self._broker.records.wait(topic, page.positions, left):
                 break
-            page = await self._broker.records.page(topic, page.positions, query.limit, wanted)
+            page = await self._broker.records.page(topic, page.positions, query.limit, wanted, key=key_of(query))
             scanned += page.scanned
         return page._replace(scanned=scanned)
 
@@ -109,6 +109,11 @@ def filter_of(query: RecordsQuery | FollowQuery) -> Wanted | None:
         return compile_filter(query.key, query.where)
     except InvalidSelector as error:
         raise errors.InvalidParameter(str(error), "where") from None
+
+
+def key_of(query: RecordsQuery) -> bytes | None:
+    """The one key of the records that are wanted."""
+    return None if query.key is None else query.key.encode()
 
 
 async def first_positions(broker: Broker, topic: Topic, query: RecordsQuery | FollowQuery, at: Edge) -> dict[int, int]:
