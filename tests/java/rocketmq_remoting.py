@@ -52,3 +52,12 @@ def test_mqadmin(jars: Distribution, rocketmq: RocketmqBroker) -> None:
     assert len([line for line in status.splitlines() if line.startswith("mainstem")]) == 3
     jars.run(ADMIN, "deleteTopic", *where, "-c", "DefaultCluster", "-t", "administered")
     assert "administered" not in jars.run(ADMIN, "topicList", *where).split()
+
+
+def test_mqadmin_moves_a_group(jars: Distribution, rocketmq: RocketmqBroker) -> None:
+    where = ("-n", rocketmq.names)
+    jars.run(ADMIN, "updateTopic", *where, "-c", "DefaultCluster", "-t", "moved", "-r", "2", "-w", "2")
+    jars.run(ADMIN, "updateSubGroup", *where, "-c", "DefaultCluster", "-g", "movers")
+    out = jars.run(ADMIN, "resetOffsetByTime", *where, "-g", "movers", "-t", "moved", "-s", "now", "-f", "true")
+    rows = [line.split() for line in out.splitlines() if line.startswith("mainstem")]
+    assert sorted(rows) == [["mainstem", "0", "0"], ["mainstem", "1", "0"]], out

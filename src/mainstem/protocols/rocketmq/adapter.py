@@ -26,6 +26,7 @@ from mainstem.protocols.rocketmq.handlers.remoting.offsets import GroupOffsets, 
 from mainstem.protocols.rocketmq.handlers.remoting.pulling import PullHandlers
 from mainstem.protocols.rocketmq.handlers.remoting.querying import QueryHandlers
 from mainstem.protocols.rocketmq.handlers.remoting.replies import ReplyHandlers
+from mainstem.protocols.rocketmq.handlers.remoting.resets import ResetHandlers
 from mainstem.protocols.rocketmq.handlers.remoting.retries import RetryHandlers
 from mainstem.protocols.rocketmq.handlers.remoting.routes import RouteHandlers
 from mainstem.protocols.rocketmq.handlers.remoting.sending import SendHandlers
@@ -135,11 +136,13 @@ class RemotingBroker:
         undecided = undecided_of(broker, self._spawn)
         offsets = GroupOffsets(broker, self._spawn)
         routes = RouteHandlers(broker, settings, functools.partial(address_of, operations))
+        pulls = PullHandlers(broker, settings, self.membership, offsets, self._spawn)
         self._handlers: dict[int, Handler] = {
             **routes.handlers(),
             **SendHandlers(broker, settings, undecided).handlers(),
             **TransactionHandlers(broker, settings, self.membership, undecided).handlers(),
-            **PullHandlers(broker, settings, self.membership, offsets, self._spawn).handlers(),
+            **pulls.handlers(),
+            **ResetHandlers(broker, settings, self.membership, offsets, pulls).handlers(),
             **OffsetHandlers(broker, offsets).handlers(),
             **self.membership.handlers(),
             **ReplyHandlers(broker, settings, self.membership).handlers(),

@@ -22,6 +22,8 @@ from mainstem.protocols.rocketmq.mapping.names import check_group, find_topic
 log = logging.getLogger(__name__)
 
 GATHER_S = 0.05
+RESET_S = 60.0
+"""For so long a member that reads on by itself may take to hear that its group was moved."""
 NO_EPOCH = -1
 YOUNG_BYTES_MAX = 64 << 20
 """A queue that was never trimmed and holds no more than this is read from its beginning by a new group, as RocketMQ reads a
@@ -39,10 +41,36 @@ class GroupOffsets:
         self._spawn = spawn
         self._noted: dict[str, Noted] = {}
         self._is_due = False
+        self._resets: dict[tuple[str, TopicPlace], tuple[int, float]] = {}
+        """Where groups were moved to, and until when that is told. Until a member has heard of it, its commits do not count."""
+
+    def is_moving(self, group: str, place: TopicPlace) -> bool:
+        """Whether the group was moved there, and no member has heard of it yet."""
+        found = self._resets.get((group, place))
+        if found is not None and found[1] < self._clock.monotonic():
+            del self._resets[group, place]
+            return False
+        return found is not None
+
+    def take_reset(self, group: str, place: TopicPlace) -> int | None:
+        """Where a member that asks for more is to go on, told once."""
+        return self._resets.pop((group, place))[0] if self.is_moving(group, place) else None
+
+    async def reset(self, group: str, offsets: Noted, *, has_members: bool) -> None:
+        """Move a group. Durable when answered. Raises kinds of GroupError."""
+        noted = self._noted.get(group, {})
+        for place in offsets:
+            noted.pop(place, None)
+        await self.commit(group, offsets)
+        if has_members:
+            until = self._clock.monotonic() + RESET_S
+            self._resets |= {(group, place): (offset, until) for place, offset in offsets.items()}
 
     def note(self, group: str, topic: Topic, queue: int, offset: int) -> None:
         """Commit it soon, unless it is known."""
         place = TopicPlace(topic.id, queue)
+        if self._resets and self.is_moving(group, place):
+            return
         known = self._groups.offsets(group).get(place)
         if known is not None and known.offset == offset and group not in self._noted:
             return
@@ -128,7 +156,9 @@ class OffsetHandlers:
         if call.command.is_one_way:
             self._offsets.note(group, topic, queue, offset)
             return
-        await self._offsets.commit(group, {TopicPlace(topic.id, queue): offset})
+        place = TopicPlace(topic.id, queue)
+        if not self._offsets.is_moving(group, place):
+            await self._offsets.commit(group, {place: offset})
         call.answer()
 
     async def search(self, call: Call) -> None:

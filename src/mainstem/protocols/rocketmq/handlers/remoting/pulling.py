@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.catalog.topics import Topic
 from mainstem.broker.clock import Timer
+from mainstem.broker.groups.groups import TopicPlace
 from mainstem.broker.log import Answer, LogEnd, ReadResult
 from mainstem.broker.records.strands import is_heavy, open_committed
 from mainstem.model.errors import OffsetOutOfRange, UnknownLog
@@ -36,10 +37,23 @@ SUGGESTED_BROKER = 0
 class Pull:
     """One request."""
 
-    __slots__ = ("bytes_max", "call", "log", "messages_max", "offset", "queue", "timer", "topic", "wait_ms", "wants")
+    __slots__ = (
+        "bytes_max",
+        "call",
+        "group",
+        "log",
+        "messages_max",
+        "offset",
+        "queue",
+        "timer",
+        "topic",
+        "wait_ms",
+        "wants",
+    )
 
-    def __init__(self, call: Call, topic: Topic, queue: int, wants: Wants | None) -> None:
+    def __init__(self, call: Call, group: str, topic: Topic, queue: int, wants: Wants | None) -> None:
         self.call = call
+        self.group = group
         self.topic = topic
         self.queue = queue
         self.log = topic.logs[queue]
@@ -98,7 +112,24 @@ class PullHandlers:
         flags = call.number("sysFlag", 0)
         if flags & COMMITS_OFFSET and (committed := call.number("commitOffset", -1)) >= 0:
             self._offsets.note(group, topic, queue, committed)
-        self._read(Pull(call, topic, queue, self._filter(call, flags, group, name)))
+        pull = Pull(call, group, topic, queue, self._filter(call, flags, group, name))
+        if not self._redirect(pull):
+            self._read(pull)
+
+    def _redirect(self, pull: Pull) -> bool:
+        """Tell a member of a group that was moved where it goes on."""
+        moved = self._offsets.take_reset(pull.group, TopicPlace(pull.topic.id, pull.queue))
+        if moved is not None:
+            pull.finish(ResponseCode.PULL_OFFSET_MOVED, moved, moved, moved)
+        return moved is not None
+
+    def group_moved(self, group: str, logs: Iterable[int]) -> None:
+        """Members that wait hear of it now."""
+        for log in logs:
+            for pull in [one for one in self._waiting.get(log, ()) if one.group == group]:
+                self._leave(pull)
+                if not self._redirect(pull):
+                    self._read(pull)
 
     def _filter(self, call: Call, flags: int, group: str, topic: str) -> Wants | None:
         """What the request says, else what the newest heartbeat said. Without both, the client picks by itself."""
