@@ -54,6 +54,17 @@ def test_a_log_that_stands_alone_is_left_alone(store: SharedStore, tmp_path: Pat
     assert (tmp_path / "alone" / "identity").exists()
 
 
+def test_copies_of_a_shared_log_are_no_log(store: SharedStore, tmp_path: Path) -> None:
+    ClusterBroker(store, tmp_path / "copies", "--set", "cluster.shard=copied").stop_when_ready()
+    assert "holds copies of a shared log" in refusal(store, tmp_path / "copies", "--set", "log_level=info")
+
+
+def test_a_broker_that_stands_alone_loads_nothing_of_a_cluster() -> None:
+    look = "import mainstem.server.lifecycle, sys; print(sorted({'psycopg', 'obstore'} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "[]\n"
+
+
 def test_tables_of_a_newer_program_are_refused(store: SharedStore, tmp_path: Path) -> None:
     ClusterBroker(store, tmp_path / "first", "--set", "cluster.shard=newer").stop_when_ready()
     with psycopg.connect(store.database, autocommit=True) as connection:

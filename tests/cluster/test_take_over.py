@@ -115,6 +115,9 @@ def test_a_standby_leads_clients_to_the_owner(pair: Pair) -> None:
     amqp.stop()
     check_amqp(amqp, pair.first.amqp, "led-messages")
 
+    measured = get(pair.second.http, "/metrics")[1]
+    assert "mainstem_cluster_owner 0" in measured
+    assert "mainstem_cluster_brokers 2" in measured
     status, text = get(pair.second.http, "/ready")
     assert (status, json.loads(text)) == (503, {"status": "standby"})
     assert get(pair.second.http, "/v1/topics/led") == get(pair.first.http, "/v1/topics/led")  # by a redirect

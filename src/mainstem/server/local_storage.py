@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 
+from mainstem.model.errors import DiskError
 from mainstem.storage.contract import Budget, Engine, MaintainReport
 from mainstem.storage.runtime.disk import LocalDisk
+
+CACHES = "shards"
+"""Below the data directory of a cluster's broker: copies of what shards have in the shared store."""
 
 if TYPE_CHECKING:
     from mainstem.storage.answer import Answer
@@ -50,6 +54,11 @@ class LocalStorage:
         from mainstem.storage.local.runtime import local_runtime
 
         settings = _with_absolute_paths(settings)
+        if Path(settings.data_directory, CACHES).exists():
+            raise DiskError(
+                f"{settings.data_directory} holds copies of a shared log: start with --cluster and --store, "
+                "or name another directory with --data-dir"
+            )
         self._runtime = local_runtime(asyncio.get_running_loop())
         try:
             self.engine: MaintainedEngine = LocalEngine.open(disk=LocalDisk(), runtime=self._runtime, settings=settings)

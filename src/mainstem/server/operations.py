@@ -116,6 +116,8 @@ class ServerOperations:
         yield from self._requests.measure()
         yield from self._engine()
         yield from self._delays()
+        if self.member is not None:
+            yield from self._cluster(self.member)
         info = GaugeMetricFamily("mainstem_info", "Version of the broker", labels=["version"])
         info.add_metric([self._version], 1)
         yield info
@@ -123,6 +125,16 @@ class ServerOperations:
         yield GaugeMetricFamily("mainstem_compiled_modules", "Modules that run as machine code", value=modules)
         ready = float(self.state is Condition.READY)
         yield GaugeMetricFamily("mainstem_ready", "Whether clients are served", value=ready)
+
+    def _cluster(self, member: Member) -> Iterable[Metric]:
+        is_owner = float(self.state in (Condition.READY, Condition.DRAINING))
+        yield GaugeMetricFamily("mainstem_cluster_owner", "Whether this broker owns its shard", value=is_owner)
+        term = 0 if member.owner is None else member.owner.epoch
+        yield GaugeMetricFamily("mainstem_cluster_term", "How often the shard has changed hands", value=term)
+        brokers = len(member.brokers)
+        yield GaugeMetricFamily(
+            "mainstem_cluster_brokers", "Brokers of the shard that were heard of lately", value=brokers
+        )
 
     def _listeners(self) -> Iterable[Metric]:
         labels = ["listener", "address"]

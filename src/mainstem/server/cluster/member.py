@@ -17,6 +17,7 @@ import msgspec
 
 from mainstem.model.errors import DiskError, MainstemError, OwnershipLost, StoreUnreachable
 from mainstem.server.cluster.shared_storage import SharedStorage
+from mainstem.server.local_storage import CACHES
 from mainstem.server.settings import Settings
 from mainstem.storage.local.directories import IDENTITY, DirectoryLock
 from mainstem.storage.local.settings import EngineSettings
@@ -36,8 +37,6 @@ LOOK_SECONDS = 1.0
 """How often a broker says that it is here, and looks who else is."""
 NAME = "broker"
 """A file with the name that a broker gave itself when it first came: after a restart it is the same broker."""
-CACHES = "shards"
-"""Below the data directory: copies of what shards have in the shared store."""
 
 
 class Member:
