@@ -128,6 +128,7 @@ cluster: compile
 
 # Rounds of a minute among faults. Rounds that $(CHAOS_RESULTS) has are not run again.
 chaos-cluster: compile
+	$(BIN)/python -m tests.cluster.database_fail_over
 	$(BIN)/python -m tests.cluster.chaos --rounds $(CHAOS_ROUNDS) --results $(CHAOS_RESULTS) $(ARGS)
 
 # 10,000 wrong passwords while a good client goes on: one a second is looked at, and the good client is served.

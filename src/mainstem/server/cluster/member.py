@@ -60,6 +60,8 @@ class Member:
         self._taking = ThreadPoolExecutor(1, "mainstem-standby")
         self._looking = ThreadPoolExecutor(1, "mainstem-look")
         self._lock: DirectoryLock | None = None
+        self._system: tuple[str, int] | None = None
+        """Identity and timeline of the database, as the object store knows them."""
         self._looks: asyncio.Task[None] | None = None
         self._owner_known = asyncio.Event()
 
@@ -101,12 +103,20 @@ class Member:
         shard = self.cluster.shard
         self._catalog.make_tables(shard)
         self._objects.check(shard)
-        check_database(self._objects, shard, *self._catalog.system())
+        self._check_database()
         self.number = self._catalog.register(shard, self.name)
+
+    def _check_database(self) -> None:
+        """Whenever another timeline answers: a fail-over of PostgreSQL needs no fail-over of ours."""
+        system = self._catalog.system()
+        if system != self._system:
+            check_database(self._objects, self.cluster.shard, *system)
+            self._system = system
 
     # Who is there
 
     def _look(self) -> None:
+        self._check_database()
         view = self._catalog.look(self.cluster.shard, self.number, self._addresses)
         self.brokers = view.brokers
         self.owner = view.owner
