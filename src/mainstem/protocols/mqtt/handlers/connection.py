@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 FAILURE = 0x80
 """What SUBACK says before version 5."""
 WINDOW_MAX = 65_535
+BRIDGE_STATES = "$SYS/broker/connection/"
 
 
 class MqttConnection:
@@ -253,6 +254,8 @@ class MqttConnection:
     def subscribe(self, packet: Subscribe) -> None:
         """Check each filter, take those that may be, and answer."""
         identifier = packet.properties.get("subscription_identifier", 0)
+        # A bridge before version 5 has no words for these two; it says by its bit that it wants them.
+        is_bridge = self._connect.is_bridge
         codes: list[int] = []
         entries: list[SubscriptionEntry] = []
         for wish in packet.wishes:
@@ -260,7 +263,13 @@ class MqttConnection:
             codes.append(code)
             if code < FAILURE:
                 entries.append(
-                    SubscriptionEntry(wish.filter, wish.qos, wish.no_local, wish.retain_as_published, identifier)
+                    SubscriptionEntry(
+                        wish.filter,
+                        wish.qos,
+                        wish.no_local or (is_bridge and not wish.filter.startswith("$share")),
+                        wish.retain_as_published or is_bridge,
+                        identifier,
+                    )
                 )
         self.mqtt.hold()
         self.mqtt.owe()
@@ -354,11 +363,11 @@ class MqttConnection:
     # Permissions
 
     def may_publish(self, topic: str) -> bool:
-        """Whether the client may. `$` begins topics of the broker."""
+        """Whether the client may. `$` begins topics of the broker, but for those in which bridges say that they are there."""
         caller = self._caller
         return (
             caller is not None
-            and not topic.startswith("$")
+            and (not topic.startswith("$") or topic.startswith(BRIDGE_STATES))
             and caller.may(self._namespace, "write", EXCHANGE)
             and caller.may_use_key(self._namespace, EXCHANGE, "write", routing_key_of(topic), self._namespace)
         )
