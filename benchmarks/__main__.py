@@ -32,6 +32,7 @@ from benchmarks.restart import restart
 from benchmarks.schedules import schedules
 from benchmarks.subscriptions import subscriptions
 from benchmarks.sustained import sustained
+from benchmarks.tls import tls
 
 Measurement = Callable[[str | None, bool], Awaitable[list[Figure]]]
 
@@ -44,6 +45,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "schedules": lambda parent, quick: schedules(parent, 200_000 if quick else 10_000_000),
     "idle-memory": lambda parent, quick: idle_memory(parent),
     "subscriptions": lambda parent, quick: subscriptions(parent, 10_000 if quick else 100_000),
+    "tls": lambda parent, quick: tls(512 if quick else 4096, 500 if quick else 10_000),
     "http-pages": lambda parent, quick: http_pages(parent, 100_000 if quick else 10_000_000),
     "amqp-flow": lambda parent, quick: amqp_flow(parent, 100_000 if quick else 400_000),
     "amqp-properties": lambda parent, quick: amqp_properties(parent, 20_000 if quick else 100_000),

@@ -51,6 +51,7 @@ COMMANDS = {
     "cluster": Entry("cluster_commands", "cluster_app", "Brokers that share a log: status, hand over."),
     "storage": Entry("storage_commands", "storage_app", "Stored data: move it into a cluster, and back."),
     "config": Entry("config", "config_app", "Look at the settings of a broker."),
+    "tls": Entry("tls_commands", "tls_app", "Certificates for trying TLS."),
     "log": Entry("log_commands", "log_app", "Look at stored data, without a broker."),
     "completion": Entry("completion_command", "completion", "Complete commands in bash, zsh or fish."),
 }

@@ -238,6 +238,10 @@ class Server:
                 Listener(name, address, open_session, limits, chunks, turns, security, protocol)
                 for address in addresses
             ]
+        try:
+            self._security.check_clear_text()
+        except ValueError as error:
+            raise StartRefused(str(error)) from None
         self._operations.listeners = list(self._listeners)
         self._operations.delays = turns.delays
         self._check_pipelines()

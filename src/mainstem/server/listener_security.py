@@ -58,6 +58,18 @@ class ListenerSecurity:
         self._credentials.context(terms)  # What cannot be served is found now, and not by the first client.
         return security._replace(credentials=self._credentials, terms=terms)
 
+    def check_clear_text(self) -> None:
+        """Refuse what others on the network could read, unless that was said to be right. Raises ValueError."""
+        if self._settings.security.without_tls:
+            return
+        for name, addresses in self._settings.listen.items():
+            for address in addresses:
+                if not name.endswith(TLS_SUFFIX) and not _is_loopback(address.host):
+                    raise ValueError(
+                        f"{name}={address} would carry passwords and messages in clear text beyond this machine: "
+                        f"use --listen {name}{TLS_SUFFIX}={address} with a certificate, or set security.without_tls=true"
+                    )
+
     def look(self) -> None:
         """Read certificates again where their files have changed."""
         if self._credentials is not None:
@@ -72,6 +84,13 @@ class ListenerSecurity:
         for name in names:
             if name not in self._listening:
                 raise ValueError(f"{setting} names {name!r}, which does not listen")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _networks(texts: tuple[str, ...]) -> tuple[Network, ...]:

@@ -67,6 +67,13 @@ class ProxySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Addresses and networks of the proxies; from these, and only these, the header is expected and believed."""
 
 
+class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for all listeners."""
+
+    without_tls: bool = False
+    """Whether listeners beyond this machine may speak clear text."""
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything in force."""
 
@@ -74,6 +81,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits
     tls: TlsSettings
     proxy: ProxySettings
+    security: SecuritySettings
     storage: EngineSettings
     cluster: ClusterSettings
     stages: StageRules
@@ -117,6 +125,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "limits": Limits,
     "tls": TlsSettings,
     "proxy": ProxySettings,
+    "security": SecuritySettings,
     "storage": EngineSettings,
     "cluster": ClusterSettings,
     "stages": StageRules,

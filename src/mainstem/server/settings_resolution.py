@@ -169,6 +169,7 @@ def _build(values: Mapping[str, Setting]) -> Settings:
         limits=limits,
         tls=section("tls"),
         proxy=section("proxy"),
+        security=section("security"),
         storage=storage,
         cluster=cluster,
         stages=section("stages"),

@@ -120,6 +120,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes have come."""
+        self.take_in(nbytes)
+
+    def take_in(self, nbytes: int, *, has_turn: bool = False) -> None:
+        """Bytes are in the buffer; who decrypted them may have the turn already."""
         owner = self._owner
         owner.traffic.received_bytes += nbytes
         self.received_bytes += nbytes
@@ -131,7 +135,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_in_line:
             self._adjust_reading(cast("Session", self._session))  # One read is enough to wait with.
         else:
-            self._proceed()
+            self._proceed(has_turn=has_turn)
 
     def let_chunk_go(self) -> None:
         """No bytes have come after all: hold no chunk for them."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CIPHERTEXT_CHUNK_BYTES = 64 << 10
+CIPHERTEXT_CHUNK_BYTES = 32 << 10
 """What one read of a socket takes at most."""
 FED_BYTES = 16 << 10
 """What OpenSSL gets of it at a time: the memory of its input grows to about twice this, for good."""
@@ -158,7 +158,8 @@ class TlsLayer(asyncio.BufferedProtocol):
             return  # Only the peer's end is awaited.
         if self._waiting or self._is_in_line:
             self._keep(data)
-        elif not self._is_open and not self._owner.turns.may_work(self):
+        elif not self._owner.turns.may_work(self):
+            # It waits as ciphertext, which needs less room than a receive chunk.
             self._is_in_line = True
             self._keep(data)
         else:
@@ -185,8 +186,8 @@ class TlsLayer(asyncio.BufferedProtocol):
         self._is_in_line = False
         if self._failed:
             return
-        if self._waiting:
-            self._go_on()
+        if not self._held:
+            self._go_on(has_turn=True)
         if self._is_open:
             self._flush(may_resume=True)
 
@@ -274,9 +275,12 @@ class TlsLayer(asyncio.BufferedProtocol):
         self._waiting += data
         self._transport.pause_reading()
 
-    def _go_on(self) -> None:
+    def _go_on(self, *, has_turn: bool = False) -> None:
         """With what was kept; and read again when all of it was used."""
         if self._held or self._failed or self._is_in_line or self._closing:
+            return
+        if not has_turn and not self._owner.turns.may_work(self):
+            self._is_in_line = True
             return
         waiting, self._waiting = self._waiting, b""
         if not self._goodbye_said and not self._input_ended:
@@ -361,7 +365,7 @@ class TlsLayer(asyncio.BufferedProtocol):
                 return size
             room.release()
             if filled:
-                connection.buffer_updated(filled)
+                connection.take_in(filled, has_turn=True)
             else:
                 connection.let_chunk_go()
         if ended:

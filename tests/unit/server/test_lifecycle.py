@@ -67,7 +67,7 @@ async def serving(
             await running.task
 
 
-OPEN = ("http.anybody_from_anywhere=true",)
+OPEN = ("http.anybody_from_anywhere=true", "security.without_tls=true")
 
 
 def runs(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
