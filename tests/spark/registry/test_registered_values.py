@@ -9,6 +9,8 @@ import fastavro
 import pytest
 from pyspark.sql import SparkSession
 
+from mainstem.pipelines.definition.pipeline import Sink
+from mainstem.pipelines.running.sinks import record_rows
 from mainstem.pipelines.sql.views import TopicViews
 from mainstem.sdk.http_api import ask
 from tests.spark.topics import batch
@@ -130,3 +132,39 @@ def test_a_topic_says_that_its_values_name_schemas(spark: SparkSession, served: 
     send(served, "told", [framed(number, avro(record(ID), {"id": 6}))])
     frame = TopicViews(spark, {"address": served.address}, {}).frame("told")
     assert [row.id for row in frame.select("value.id").collect()] == [6]
+
+
+def test_structs_are_written_with_a_subject(spark: SparkSession, served: AddressedServed) -> None:
+    create(served, "written", confluent_value_schema_validation="true")
+    text = record(LONG_ID, NOTE, PRICE)
+    number = register(served, "written-value", text)
+    frame = spark.sql("select struct(id, note) as value from values (1L, 'a'), (2L, null) as t(id, note)")
+    options = {"address": served.address, "topic": "written", "value.format": "registry"}
+    frame.write.format("mainstem").options(**options).mode("append").save()
+    rows = batch(spark, served, topic="written", value_format="registry").select("value.*").orderBy("id").collect()
+    assert [tuple(row) for row in rows] == [(1, "a", 1.5), (2, None, 1.5)]
+    raw = batch(spark, served, topic="written").select("value").collect()
+    assert all(bytes(row.value[:5]) == framed(number, b"") for row in raw)
+    wrong = spark.sql("select struct('x' as other) as value")
+    with pytest.raises(Exception, match="does not fit the registered schema"):
+        wrong.write.format("mainstem").options(**options).mode("append").save()
+    with pytest.raises(Exception, match="nowhere-value"):
+        frame.write.format("mainstem").options(**{**options, "topic": "nowhere"}).mode("append").save()
+
+
+def test_a_pipeline_writes_rows_with_a_subject(spark: SparkSession) -> None:
+    options = {"value.format": "registry"}
+    sink = Sink(
+        "out",
+        "topic",
+        "t",
+        place=1,
+        origin="",
+        output="append",
+        columns={},
+        partition_by=(),
+        mode="error",
+        options=options,
+    )
+    rows = record_rows(spark.sql("select 1L as id, 'a' as note"), sink)
+    assert dict(rows.dtypes) == {"value": "struct<id:bigint,note:string>"}

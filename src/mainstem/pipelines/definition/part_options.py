@@ -15,6 +15,8 @@ from mainstem.pipelines.source.starting_point import parse_offsets
 DEFAULT_START = "earliest"
 """A pipeline loses nothing that came before its first start, unless it is told to."""
 COMPRESSION = "compression"
+REGISTERED = ("value.format", "value.schema")
+"""Of a topic sink whose values have a schema of the registry."""
 PLACES = ("starting", "ending", "assign", "history", "min", "group", "max")
 """What the names of options begin with that say which part of a topic is read: of a table it is all."""
 
@@ -68,7 +70,7 @@ def sink_options(section: Section, kind: str) -> dict[str, str]:
     options = section.options("options")
     if kind == "topic":
         with _refused(section):
-            Options(options, (COMPRESSION,))
+            Options(options, (COMPRESSION, *REGISTERED))
         for name in options:
             if name.lower() in COMMON - {TIMEOUT}:
                 section.problem(f"`{name}` is said in `settings`, for all of the pipeline", section.place_of("options"))

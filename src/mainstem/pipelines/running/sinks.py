@@ -208,6 +208,9 @@ def record_rows(frame: DataFrame, sink: Sink) -> DataFrame:
         with errors_at(text.place):
             # analysed here, where its line is known
             chosen[name] = frame.select(F.expr(text.text).alias(name)) and F.expr(text.text)
+    if {name.lower(): value for name, value in sink.options.items()}.get("value.format") == "registry":
+        chosen.setdefault("value", F.struct(*[F.col(f"`{name}`") for name in plain]))
+        return frame.select(*[column.alias(name) for name, column in chosen.items()], *settling)
     if "value" not in chosen and not is_record:
         chosen["value"] = F.to_json(F.struct(*[F.col(f"`{name}`") for name in plain]))
     if is_record:

@@ -45,12 +45,12 @@ NO_TIMESTAMP = -1
 LARGE_BINARY = pa.large_binary()
 
 
-def check_columns(schema: StructType, topic: str | None) -> None:
-    """Whether rows of this schema can be written. Raises SchemaMismatch."""
+def check_columns(schema: StructType, topic: str | None, values: type[DataType] | None = None) -> None:
+    """Whether rows of this schema can be written; `values` is in place of the usual types of a value. Raises SchemaMismatch."""
     for field in schema:
         if field.name in LEFT_OUT or field.name in SETTLING:
             continue
-        kinds = TAKEN.get(field.name)
+        kinds = (values,) if values is not None and field.name == "value" else TAKEN.get(field.name)
         if kinds is None:
             raise SchemaMismatch(
                 f"The sink has no column `{field.name}`; it takes {', '.join(TAKEN)}: drop it, or put it into the value, "

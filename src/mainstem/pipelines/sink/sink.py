@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
@@ -46,7 +46,9 @@ if TYPE_CHECKING:
 TOPIC, SINK_ID, COMPRESSION, HTTP_ADDRESS, SETTLES = "topic", "sinkId", "compression", "httpAddress", "settles"
 WRITE_ID = "writeId"
 """Of a write of a table: under the same one it is published once, however often it is tried."""
-KNOWN = (TOPIC, SINK_ID, COMPRESSION, HTTP_ADDRESS, SETTLES, WRITE_ID)
+FORMAT, SUBJECT = "value.format", "value.schema"
+FORMATS = ("bytes", "registry")
+KNOWN = (TOPIC, SINK_ID, COMPRESSION, HTTP_ADDRESS, SETTLES, WRITE_ID, FORMAT, SUBJECT)
 CODECS = {codec.name.lower(): codec for codec in Compression}
 SINGLE_BATCH = 0
 STALE_BATCH = "stale-batch"
@@ -64,7 +66,14 @@ class SinkOptions:
         self.compression = CODECS[self.options.choice(COMPRESSION, CODECS, "none")]
         self.checkpoint = self.options.text("checkpointLocation")
         self.has_verdicts = VERDICT in schema.fieldNames()
-        check_columns(schema, self.topic)
+        self.registered: tuple[int, str] | None = None
+        """The id and the Avro schema of values that are written with one."""
+        has_schema = self.options.choice(FORMAT, FORMATS, FORMATS[0]) == "registry"
+        if self.options.text(SUBJECT) is not None and not has_schema:
+            raise InvalidOption(f"Option `{SUBJECT}` has no meaning without {FORMAT} registry.")
+        check_columns(schema, self.topic, values=StructType if has_schema else None)
+        if has_schema:
+            self.registered = self._find_schema()
 
     def http_address(self) -> str:
         """Where commits go: as configured, or as the broker advertises it."""
@@ -73,6 +82,16 @@ class SinkOptions:
             return address.removeprefix("http://").rstrip("/")
         with self.options.client() as client:
             return http_address(client)
+
+    def _find_schema(self) -> tuple[int, str]:
+        from mainstem.pipelines.value_formats.registered_schemas import newest_avro
+
+        subject = self.options.text(SUBJECT) or (f"{self.topic}-value" if self.topic else None)
+        if subject is None:
+            raise InvalidOption(
+                f"Option `{SUBJECT}`, the subject, is needed with {FORMAT} registry and a column `topic`."
+            )
+        return newest_avro(self.http_address(), subject)
 
     def settles(self, default: bool) -> bool:
         """Whether the commit settles what the batch has acquired."""
@@ -217,7 +236,12 @@ def _stage(
         writer = StageWriter(writing, key, timeout_s=sink_options.options.timeout_s)
         rows = StagedRows(asking, writer, sink_options.topic, sink_options.compression, task)
         verdicts = Verdicts()
-        rows.write_all(verdicts.take(iterator) if sink_options.has_verdicts else iterator)
+        taken: Iterable[pa.RecordBatch] = verdicts.take(iterator) if sink_options.has_verdicts else iterator
+        if sink_options.registered is not None:
+            from mainstem.pipelines.sink.registered_values import written_values
+
+            taken = written_values(taken, *sink_options.registered)
+        rows.write_all(taken)
     return Staged(key, rows.position, verdicts.all())
 
 

@@ -40,6 +40,24 @@ VERSIONS_MAX = 100
 """So many of the newest are looked at."""
 
 
+def newest_avro(address: str, subject: str) -> tuple[int, str]:
+    """The id and the text of the newest schema of a subject. Raises InvalidOption where it is none of Avro's."""
+    try:
+        found = ask(address, "GET", f"{ROOT}{path_of('subjects', subject, 'versions', 'latest')}")
+    except ApiRefused as error:
+        if error.status != MISSING:
+            raise
+        raise InvalidOption(
+            f"To write with value.format registry a schema is needed, and nothing is registered as {subject!r}: register one, "
+            "or name another subject in the option `value.schema`."
+        ) from None
+    if found.get("schemaType", AVRO) != AVRO:
+        raise InvalidOption(
+            f"Values are written with Avro's schemas, and {subject!r} has one of {found['schemaType']}."
+        )
+    return found["id"], _complete(address, found).text
+
+
 @functools.lru_cache(maxsize=10_000)
 def schema_by_id(address: str, number: int) -> RegisteredSchema | None:
     """What a record names; None where nothing has this id."""

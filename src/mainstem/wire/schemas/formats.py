@@ -39,6 +39,10 @@ def parse_schema(format: str, text: str, texts: Texts) -> Parsed:
     if len(text) > SCHEMA_BYTES_MAX:
         raise InvalidSchema(f"a schema has at most {SCHEMA_BYTES_MAX} bytes")
     try:
-        return read(text, texts)
+        parsed = read(text, texts)
+        parsed.canonical.encode()
     except RecursionError:
         raise InvalidSchema("the schema is nested too deep") from None
+    except UnicodeEncodeError:
+        raise InvalidSchema("the schema has half of a character") from None
+    return parsed

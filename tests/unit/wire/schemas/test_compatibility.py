@@ -127,7 +127,8 @@ def test_garbage_is_refused_or_read(text: str, format: str) -> None:
         ("PROTOBUF", "message A {" * 5_000), ("PROTOBUF", 'option (a) = ' + "{" * 100_000),
         ("AVRO", "x" * 800_000), ("JSON", '{"$ref": "http://127.0.0.1:1/x"}'), ("JSON", '{"$schema": []}'),
         ("JSON", '{"$id": "http://[", "properties": {"a": {"$id": "http://[", "$ref": "x"}}}'),
-        ("JSON", '{"maximum": NaN}'), ("PROTOBUF", 'syntax = "proto3"; message M { int32 a = 99999999999999999999; }'),
+        ("JSON", '{"maximum": NaN}'), ("JSON", '{"maximum": 1e999}'), ("JSON", '{"title": "\\ud800"}'),
+        ("PROTOBUF", 'syntax = "proto3"; message M { int32 a = 99999999999999999999; }'),
         ("PROTOBUF", 'edition = "2023"; message M {}'), ("PROTOBUF", 'import "default.proto";'), ("XML", "<a/>"),
     ],
 )  # fmt: skip
@@ -136,15 +137,32 @@ def test_what_no_schema_can_be(format: str, text: str) -> None:
         parse_schema(format, text, {})
 
 
-def test_references_in_a_circle_end() -> None:
-    for text in (
-        '{"$ref":"#"}',
-        '{"allOf":[{"$ref":"#"}]}',
-        '{"anyOf":[{"$ref":"#/definitions/a"}],"definitions":{"a":{"$ref":"#"}}}',
-    ):
-        parsed = parse_schema("JSON", text, {})
-        with pytest.raises((InvalidSchema, RecursionError)):
-            parsed.differences(parsed)
+@pytest.mark.parametrize("text", [
+    '{"$ref":"#"}', '{"allOf":[{"$ref":"#"}]}', '{"anyOf":[{"$ref":"#/definitions/a"}],"definitions":{"a":{"$ref":"#"}}}',
+    '{"not":{"$ref":"#"}}', '{"items":{"$ref":"#"}}', '{"oneOf":[{"items":{"$ref":"#"}},{"type":"string"}]}',
+    '{"properties":{"a":{"$ref":"#/definitions/b"}},"definitions":{"b":{"allOf":[{"$ref":"#"},{"$ref":"#/definitions/b"}]}}}',
+])  # fmt: skip
+def test_references_in_a_circle_end(text: str) -> None:
+    for other in (text, '{"type":"object","properties":{"a":{"type":"string"}}}', '{"oneOf":[{"type":"array"}]}'):
+        for reader, writer in ((text, other), (other, text)):
+            try:
+                kinds("JSON", reader, writer)
+            except InvalidSchema as refused:
+                assert "circle" in str(refused)  # noqa: PT017
+
+
+@pytest.mark.parametrize(
+    "wrap", ['{"not":%s}', '{"properties":{"a":%s}}', '{"allOf":[%s]}', '{"items":%s,"type":"array"}']
+)
+def test_the_deepest_schema_is_still_compared(wrap: str) -> None:
+    text, deepest = "{}", ""
+    while True:
+        try:
+            parse_schema("JSON", text, {})
+        except InvalidSchema:
+            break
+        text, deepest = wrap % text, text
+    assert not kinds("JSON", deepest, deepest)
 
 
 def test_many_alternatives_are_not_compared_for_ever() -> None:

@@ -53,9 +53,11 @@ def read_schema(content: dict[str, Any]) -> NewSchema:
             Reference(**msgspec.convert(one, _Reference).parts()) for one in content.get("references") or ()
         )
         parts = msgspec.convert(content, _Parts)
-    except (msgspec.ValidationError, TypeError) as error:
+        msgspec.msgpack.encode((parts.metadata, parts.ruleSet))
+    except (msgspec.ValidationError, TypeError, OverflowError, RecursionError) as error:
         raise Unprocessable(f"the request cannot be read: {error}") from None
-    schema = Schema(kind.upper(), text, references, parts.metadata or None, parts.ruleSet or None)
+    metadata = None if parts.metadata is None else msgspec.to_builtins(parts.metadata)
+    schema = Schema(kind.upper(), text, references, metadata or None, parts.ruleSet or None)
     return NewSchema(schema, _given(parts.id), _given(parts.version))
 
 
@@ -68,11 +70,17 @@ class _Reference(msgspec.Struct):
         return {"name": self.name, "subject": self.subject, "version": self.version}
 
 
+class _Metadata(msgspec.Struct, omit_defaults=True):
+    tags: dict[str, list[str]] | None = None
+    properties: dict[str, str] | None = None
+    sensitive: list[str] | None = None
+
+
 class _Parts(msgspec.Struct):
     id: int | None = None
     version: int | None = None
-    metadata: dict[str, Any] | None = None
-    ruleSet: dict[str, Any] | None = None  # noqa: N815 - their word
+    metadata: _Metadata | None = None
+    ruleSet: dict[str, list[dict[str, Any]] | str | bool | None] | None = None  # noqa: N815 - their word
 
 
 def _given(number: int | None) -> int | None:

@@ -15,6 +15,8 @@ import re2
 from mainstem.wire.schemas.json_schema.nodes import Node, Place
 from mainstem.wire.schemas.schema import Difference, InvalidSchema
 
+DEPTH_MAX = 100
+"""Well below what the interpreter's stack takes: libraries do not survive its end."""
 STEPS_MAX = 200_000
 """Pairs of schemas that one comparison looks at."""
 
@@ -52,6 +54,8 @@ class _Comparison:
         pair = id(old), id(new)
         if pair in self._under_way:
             return []
+        if len(self._under_way) >= DEPTH_MAX:
+            raise InvalidSchema("the schemas are nested too deep to compare")
         self._under_way.add(pair)
         try:
             return self._compare(old, new, path)

@@ -5,7 +5,8 @@ A schema may ask for several things at once (`type` beside `enum`, `properties` 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from referencing.jsonschema import DRAFT7
@@ -32,12 +33,19 @@ REFERENCES_MAX = 100
 class Node:
     """What one schema asks for."""
 
-    def __init__(self, kind: str, place: Place, parts: Sequence[Node] = (), criterion: str = "") -> None:
+    def __init__(
+        self, kind: str, place: Place, parts: Callable[[], Sequence[Node]] = tuple, criterion: str = ""
+    ) -> None:
         self.kind = kind
         """empty, false, string, number, boolean, null, object, array, enum, not, condition, or combined"""
         self.place = place
-        self.parts = parts
+        self._parts = parts
         self.criterion = criterion
+
+    @functools.cached_property
+    def parts(self) -> Sequence[Node]:
+        """Of a combination; looked for when they are asked for, because one may be the combination itself."""
+        return self._parts()
 
     def word(self, name: str) -> Any:
         """What the schema says under a keyword; None: nothing."""
@@ -112,14 +120,14 @@ class Place:
         parts = list(self._parts(content))
         if not parts:
             return Node("empty", self)
-        return parts[0] if len(parts) == 1 else Node("combined", self, parts, "allOf")
+        return parts[0] if len(parts) == 1 else Node("combined", self, lambda: parts, "allOf")
 
     def _parts(self, content: dict[str, Any]) -> Iterator[Node]:
         if "enum" in content or "const" in content:
             yield Node("enum", self)
         for criterion in CRITERIA:
             if isinstance(content.get(criterion), list):
-                yield Node("combined", self, [self.at(one).node() for one in content[criterion]], criterion)
+                yield Node("combined", self, functools.partial(self._nodes, content[criterion]), criterion)
         if "not" in content:
             yield Node("not", self)
         if "if" in content:
@@ -127,13 +135,16 @@ class Place:
         kinds = content.get("type")
         if isinstance(kinds, list):
             parts = [Node("number" if kind == "integer" else kind, _Narrowed(self, kind)) for kind in kinds]
-            yield Node("combined", self, parts, "anyOf") if len(parts) != 1 else parts[0]
+            yield Node("combined", self, lambda: parts, "anyOf") if len(parts) != 1 else parts[0]
         elif isinstance(kinds, str):
             yield Node("number" if kinds == "integer" else kinds, self)
         else:
             for kind, words in _SNIFFED:
                 if any(word in content for word in words):
                     yield Node(kind, self)
+
+    def _nodes(self, contents: Sequence[Any]) -> list[Node]:
+        return [self.at(one).node() for one in contents]
 
     def check_references(self) -> None:
         """Follow every reference once. Raises Unresolvable."""

@@ -17,6 +17,8 @@ from mainstem.wire.schemas.json_schema.nodes import Document, Place
 from mainstem.wire.schemas.schema import Difference, InvalidSchema, Texts, unknown_form
 
 OWN_URI = "mainstem:schema"
+DEPTH_MAX = 60
+"""Of objects and lists within each other: the libraries that look at a schema do not survive the end of the stack."""
 
 
 class JsonSchema:
@@ -24,9 +26,9 @@ class JsonSchema:
 
     def __init__(self, text: str, texts: Texts) -> None:
         self.content = _decode(text)
-        self.canonical = json.dumps(self.content, separators=(",", ":"), ensure_ascii=False)
-        self.normal = json.dumps(self.content, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
         _check(self.content)
+        self.canonical = _encode(self.content, is_sorted=False)
+        self.normal = _encode(self.content, is_sorted=True)
         registry: Any = Registry()
         for name, used in texts.items():
             registry = registry.with_resource(name, _resource(_decode(used)))
@@ -58,6 +60,25 @@ def _decode(text: str) -> Any:
         raise InvalidSchema(f"not JSON: {error}") from None
 
 
+def _is_deeper(content: Any, depth_max: int) -> bool:
+    level = [content]
+    for _ in range(depth_max + 1):
+        inner: list[Any] = []
+        for one in level:
+            inner += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        if not inner:
+            return False
+        level = inner
+    return True
+
+
+def _encode(content: Any, *, is_sorted: bool) -> str:
+    try:
+        return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False, sort_keys=is_sorted)
+    except ValueError:
+        raise InvalidSchema("a number in it is too large") from None
+
+
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not part of it")
 
@@ -65,6 +86,8 @@ def _refuse(constant: str) -> Any:
 def _check(content: Any) -> None:
     if not isinstance(content, dict | bool):
         raise InvalidSchema("a JSON Schema is an object or a boolean")
+    if _is_deeper(content, DEPTH_MAX):
+        raise InvalidSchema(f"objects and lists are nested more than {DEPTH_MAX} deep")
     if isinstance(content, dict) and not isinstance(content.get("$schema", ""), str):
         raise InvalidSchema("$schema is not text")
     try:
