@@ -223,13 +223,6 @@ async def test_an_address_that_is_not_ours_refuses_the_start() -> None:
 
 
 @runs
-async def test_http_beyond_this_machine_must_be_asked_for_by_name() -> None:
-    with pytest.raises(StartRefused, match=r"http\.anybody_from_anywhere=true"):
-        async with serving(listen=("http=0.0.0.0:0",)):
-            pass
-
-
-@runs
 async def test_metrics_have_process_listeners_and_engine() -> None:
     async with serving() as running:
         status, text = await running.get("/metrics")

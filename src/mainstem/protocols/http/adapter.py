@@ -45,22 +45,16 @@ from mainstem.protocols.http.handlers.topics.namespaces import NamespaceHandlers
 from mainstem.protocols.http.handlers.topics.topics import TopicHandlers
 from mainstem.protocols.http.session import HttpSession, HttpSettings
 from mainstem.wire.http.dates import HttpDate
-from mainstem.wire.http.hosts import HostCheck, is_this_machine
+from mainstem.wire.http.hosts import HostCheck
 
 NAME = "http"
 DEFAULT_PORT = 8282
 
 
 def check_listening(settings: HttpSettings, hosts: Iterable[str]) -> None:
-    """Whether it is safe to listen there: any client that can connect can delete topics. Raises ValueError."""
+    """Whether the settings can be. Who comes from beyond this machine logs in, wherever it listens. Raises ValueError."""
     if settings.alarm_webhook and not settings.alarm_webhook.startswith(("http://", "https://")):
         raise ValueError("http.alarm_webhook must be an http or https address")
-    for host in hosts:
-        if not settings.anybody_from_anywhere and not is_this_machine(host):
-            raise ValueError(
-                f"http would be open to anybody who reaches {host}: put a proxy that knows its users in front, "
-                "or set http.anybody_from_anywhere=true"
-            )
 
 
 class HttpAdapter:

@@ -29,7 +29,7 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     console: bool = True
     """Serve the console at `/` to browsers."""
     anybody_from_anywhere: bool = False
-    """Listen beyond this machine, though HTTP knows no users; otherwise the broker does not start."""
+    """Let in who does not log in from beyond this machine, too, with every right."""
 
 
 class HttpSession(HttpConnection):

@@ -9,7 +9,7 @@ from mainstem.broker.administration import User
 from mainstem.broker.broker import Broker
 from mainstem.broker.users.sessions import LIFETIME_MS, SESSIONS_OF_USER_MAX
 from mainstem.model.endpoints import Endpoints
-from mainstem.protocols.http.adapter import HttpAdapter
+from mainstem.protocols.http.adapter import HttpAdapter, check_listening
 from mainstem.protocols.http.session import HttpSettings
 from mainstem.storage.memory.engine import MemoryEngine
 from tests.support.clients.fixed_operations import FixedOperations
@@ -24,12 +24,19 @@ JSON = "Content-Type: application/json"
 class Caller:
     """Asks from one address, as a browser or as a program does."""
 
-    def __init__(self, broker: Broker, peer: str = ELSEWHERE, *, is_encrypted: bool = False) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        peer: str = ELSEWHERE,
+        *,
+        is_encrypted: bool = False,
+        settings: HttpSettings = HttpSettings(),  # noqa: B008
+    ) -> None:
         self.broker = broker
         self.cookie = ""
         self.token = ""
         self._tasks: list[asyncio.Task[None]] = []
-        self._adapter = HttpAdapter(HttpSettings(), broker, FixedOperations(), self._spawn)
+        self._adapter = HttpAdapter(settings, broker, FixedOperations(), self._spawn)
         self._endpoints = Endpoints(peer, is_encrypted=is_encrypted)
 
     def _spawn(self, work: Any) -> None:
@@ -108,6 +115,15 @@ async def test_here_nobody_needs_to_log_in_until_that_is_closed(broker: Broker) 
     assert (await here.ask("GET", "/v1/node")).status == 401
     assert (await here.ask_as("root:secret", "PATCH", "/v1/users/anonymous", {"disabled": False})).status == 200
     assert (await here.ask("GET", "/v1/node")).status == 200
+
+
+@with_broker
+async def test_everybody_is_let_in_from_anywhere_only_by_name(broker: Broker) -> None:
+    for is_wide, status in ((False, 401), (True, 200)):
+        settings = HttpSettings(anybody_from_anywhere=is_wide)
+        check_listening(settings, ["0.0.0.0"])
+        caller = Caller(broker, settings=settings)
+        assert (await caller.ask("GET", "/v1/node")).status == status
 
 
 @with_engine
