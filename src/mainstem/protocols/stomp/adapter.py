@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.users.door import Entrance
-from mainstem.model.endpoints import UNKNOWN, Endpoints
+from mainstem.model.endpoints import TLS_SUFFIX, UNKNOWN, Endpoints
 from mainstem.protocols.stomp.handlers.connection import StompConnection
 from mainstem.protocols.stomp.handlers.node import NAME, Meter, Node, Spawn
 from mainstem.protocols.stomp.session.machine import StompSession
@@ -80,7 +80,8 @@ def _is_machine(host: str, advertised: Mapping[str, list[str]]) -> bool:
     try:
         ipaddress.ip_address(name)
     except ValueError:
-        own = {host_of(address) for listener in (NAME, WEB_NAME) for address in advertised.get(listener, ())}
+        names = (NAME, WEB_NAME, NAME + TLS_SUFFIX, WEB_NAME + TLS_SUFFIX)
+        own = {host_of(address) for listener in names for address in advertised.get(listener, ())}
         return name in own or name == socket.gethostname().lower() or is_this_machine(name)
     return True
 

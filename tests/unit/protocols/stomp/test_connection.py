@@ -7,6 +7,7 @@ import pytest
 from mainstem.broker.broker import Broker
 from mainstem.broker.catalog.topics import DEFAULT_NAMESPACE
 from mainstem.coordination.administration.entries import Permission, User
+from mainstem.model.endpoints import ClientCertificate, Endpoints
 from tests.support.clients.stomp_client import Client, Connect, with_stomp
 
 
@@ -62,6 +63,20 @@ async def test_without_a_login_it_is_the_default_user_and_from_elsewhere_it_is_n
     stranger = connect("192.0.2.1")
     stranger.send("CONNECT", accept_version="1.2")
     assert await error_of(stranger) == "Bad CONNECT"
+
+
+@with_stomp
+async def test_without_a_login_it_is_who_the_certificate_names(connect: Connect, broker: Broker) -> None:
+    await broker.access.set_password(User("ann"), "secret")
+    await broker.access.put(Permission("ann", DEFAULT_NAMESPACE, ".*", ".*", ".*"))
+    for user, command in (("ann", "CONNECTED"), ("bob", "ERROR"), ("guest", "ERROR")):
+        client = connect()
+        client.session.connection.endpoints = Endpoints(  # type: ignore[attr-defined]
+            "192.0.2.1", is_encrypted=True, certificate=ClientCertificate(f"CN={user}", user=user)
+        )
+        client.send("CONNECT", accept_version="1.2", host="/")
+        assert (await client.wait_any()).command == command
+    assert set(broker.access.callers) == {"ann"}
 
 
 @with_stomp
@@ -410,3 +425,29 @@ async def test_a_delivery_that_is_never_acknowledged_costs_the_connection(connec
     queue = broker.queues.find(DEFAULT_NAMESPACE, "a")
     assert queue is not None
     assert queue.ready_count == 1
+
+
+@with_stomp
+async def test_subscriptions_that_have_ended_keep_no_more_than_their_share(connect: Connect, broker: Broker) -> None:
+    client = connect()
+    await client.open()
+    for number in range(20):
+        client.send("SEND", b"%d" % number, destination="/queue/a")
+        client.send("SUBSCRIBE", destination="/queue/a", id=str(number), ack="client", prefetch_count="1")
+        await client.wait("MESSAGE")
+        client.send("UNSUBSCRIBE", id=str(number))
+    await client.receipt()
+    queue = broker.queues.find(DEFAULT_NAMESPACE, "a")
+    assert queue is not None
+    assert (queue.unsettled_count, queue.ready_count) == (16, 4)
+
+
+@with_stomp
+async def test_open_transactions_are_bounded_together(connect: Connect, broker: Broker) -> None:
+    client = connect()
+    await client.open()
+    body = bytes(7 << 20)
+    for number in range(4):
+        client.send("BEGIN", transaction=str(number))
+        client.send("SEND", body, destination="/queue/a", transaction=str(number))
+    assert await error_of(client) == "Transaction too large"

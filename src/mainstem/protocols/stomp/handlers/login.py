@@ -47,7 +47,14 @@ def log_in(connection: StompConnection, head: Head | None) -> None:
                 session.fail(error)
         session.release()
 
-    connection.node.broker.door.ask_password(NAME, user, password.encode(), connection.endpoints, tell)
+    door, endpoints = connection.node.broker.door, connection.endpoints
+    if "login" not in headers and endpoints.certificate is not None and endpoints.certificate.user:
+        try:
+            tell(door.log_in_with_certificate(NAME, endpoints))
+        except LoginRefused as refusal:
+            tell(refusal)
+        return
+    door.ask_password(NAME, user, password.encode(), endpoints, tell)
 
 
 def _version(accepted: str) -> str:

@@ -21,6 +21,8 @@ from mainstem.protocols.stomp.mapping.words import queue_words
 if TYPE_CHECKING:
     from mainstem.protocols.stomp.handlers.connection import StompConnection
 
+ENDED_MAX = 16
+"""Subscriptions that have ended and whose deliveries may still be acknowledged; of older ones they are given back."""
 PREFETCH_MAX = 65_535
 ACK_MODES = ("auto", "client", "client-individual")
 STREAM_STARTS = ("first", "last", "next")
@@ -151,6 +153,8 @@ async def unsubscribe(connection: StompConnection, head: Head, body: bytes) -> N
     queue.detach(subscription)
     if subscription.unacked:
         connection.ended.append(subscription)
+        if len(connection.ended) > ENDED_MAX:
+            connection.settling.requeue(connection.ended.pop(0).take_all(), failed=True, error="its subscription ended")
     is_topic = parse_destination(subscription.destination).kind in ("topic", "exchange")
     if is_topic and is_lasting(head.headers) and not queue.is_gone:
         check_queue(connection, "configure", queue.name)

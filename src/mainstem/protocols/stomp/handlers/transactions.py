@@ -22,7 +22,7 @@ class Transaction:
     def __init__(self) -> None:
         self.published: list[tuple[Plan, bytes]] = []
         self.verdicts: list[tuple[str, Head]] = []
-        self._bytes = 0
+        self.bytes = 0
 
     def publish(self, connection: StompConnection, plan: Plan, body: bytes) -> None:
         """A SEND. Raises StompError."""
@@ -38,11 +38,10 @@ class Transaction:
         limit = connection.session.settings.transaction_frames_max
         if len(self.published) + len(self.verdicts) >= limit:
             raise StompError("Transaction too large", f"Too many actions in transaction (limit {limit})")
-        self._bytes += size
-        if self._bytes > TRANSACTION_BYTES_MAX:
-            raise StompError(
-                "Transaction too large", f"a transaction publishes more than {TRANSACTION_BYTES_MAX} bytes"
-            )
+        self.bytes += size
+        if connection.transactions.bytes > TRANSACTION_BYTES_MAX:
+            limit = TRANSACTION_BYTES_MAX
+            raise StompError("Transaction too large", f"open transactions publish more than {limit} bytes")
 
 
 class Transactions:
@@ -50,6 +49,11 @@ class Transactions:
 
     def __init__(self) -> None:
         self._open: dict[str, Transaction] = {}
+
+    @property
+    def bytes(self) -> int:
+        """What all that are open will publish."""
+        return sum(transaction.bytes for transaction in self._open.values())
 
     def begin(self, name: str, limit: int) -> None:
         """A new one. Raises StompError."""
