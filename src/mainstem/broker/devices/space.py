@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 AUDIENCES_MAX = 50_000
+TARGETS_CACHED_MAX = 200_000
+"""Sessions that the remembered audiences name, each time counted: some 50 MB."""
 QUEUE = QueueProperties(hidden=True)
 SHARED_QUEUE_PREFIX = "mqtt-share/"
 
@@ -69,6 +71,7 @@ class DeviceSpace:
         self._groups: dict[tuple[str, str], Group] = {}
         self._audiences: dict[str, Audience] = {}
         self._audiences_of = -1
+        self._targets_cached = 0
         self._expiring: list[tuple[int, str, int]] = []
         self._underway: dict[str, asyncio.Lock] = {}
         self._topics_lock = asyncio.Lock()
@@ -140,12 +143,17 @@ class DeviceSpace:
 
     def audience_of(self, name: str) -> Audience:
         """Who gets messages of this topic."""
-        if self._audiences_of != self._trie.generation or len(self._audiences) > AUDIENCES_MAX:
-            self._audiences_of = self._trie.generation
+        if (
+            self._audiences_of != self._trie.generation
+            or len(self._audiences) > AUDIENCES_MAX
+            or self._targets_cached > TARGETS_CACHED_MAX
+        ):
+            self._audiences_of, self._targets_cached = self._trie.generation, 0
             self._audiences.clear()
         known = self._audiences.get(name)
         if known is None:
             known = self._audiences[name] = Audience(self._trie.match(name))
+            self._targets_cached += len(known.targets)
         return known
 
     def has_audience(self, name: str) -> bool:
