@@ -42,6 +42,7 @@
     sequences     the highest sequence of each named producer, by log
     pipelines     what Spark is to run, and who runs it
     trace         where a message went
+    chronicle     who published, was given and committed what
     schemas       what records consist of: subjects, versions, ids, and what is compatible
     decoding      values that name their schema, as JSON for people
 
@@ -52,6 +53,7 @@ from __future__ import annotations
 
 import base64
 import os
+from collections.abc import Mapping
 
 from mainstem.broker.acquisitions import Acquisitions
 from mainstem.broker.administration import Administration, Namespaces, Parameters, Policies
@@ -68,7 +70,7 @@ from mainstem.broker.devices import Devices
 from mainstem.broker.dialect import Dialects
 from mainstem.broker.groups.directed_groups import DirectedGroups
 from mainstem.broker.groups.group_configs import GroupConfigs
-from mainstem.broker.groups.groups import Groups
+from mainstem.broker.groups.groups import Groups, TopicPlace
 from mainstem.broker.groups.seeking import GroupSeeking
 from mainstem.broker.groups.share_groups import ShareGroups
 from mainstem.broker.groups.streams_groups import StreamsGroups
@@ -98,6 +100,7 @@ from mainstem.broker.subscriptions.receipts import Receipts
 from mainstem.broker.subscriptions.subscriptions import Subscriptions
 from mainstem.broker.subscriptions.topic_subscriptions import TopicSubscriptions
 from mainstem.broker.subscriptions.transacted import TransactedSettlements
+from mainstem.broker.trace.chronicle import Chronicle
 from mainstem.broker.trace.search import Search
 from mainstem.broker.transactions.producers import Producers
 from mainstem.broker.transactions.transactions import Transactions
@@ -114,6 +117,7 @@ from mainstem.coordination.queues.properties import QueueProperties
 from mainstem.coordination.queues.rules import rules_of
 from mainstem.coordination.transactions import producer_ids
 from mainstem.coordination.transactions.producer_ids import ProducerIds
+from mainstem.model.speaking import SPEAKER
 from mainstem.storage.contract import Engine
 
 CLUSTER_NAME = "cluster_name"
@@ -139,6 +143,7 @@ class Broker:
         stage_limits: StageLimits = StageLimits(),  # noqa: B008
     ) -> None:
         self.clock = clock
+        self.chronicle = Chronicle(engine, clock)
         self.intake = Intake(engine, unwritten_bytes_max)
         self.heavy_work = HeavyWork()
         self.cluster_id = catalog.cluster_id
@@ -149,6 +154,7 @@ class Broker:
         self.directed_groups = DirectedGroups(engine, clock, topology, configs.consumer_rules)
         self.streams_groups = StreamsGroups(engine, clock, topology, self.topics, configs.streams_rules)
         self.groups = Groups(engine, clock, catalog.by_id, self.directed_groups, self.streams_groups)
+        self.groups.on_commit = self._group_committed
         self.dead_letters = RecordLetters(engine, clock, self.topics, self.heavy_work)
         subscriptions = Subscriptions(engine, clock, configs.rules, self.dead_letters)
         self.share_groups = ShareGroups(engine, clock, topology, configs, subscriptions, configs.share_rules)
@@ -157,7 +163,15 @@ class Broker:
         self._administer(engine, clock)
         self.routes = Routes(engine, self._alternate_by_policy)
         self.queues = Queues(
-            engine, clock, self.topics, self.routes, settings, self.intake, self.heavy_work, queue_limits
+            engine,
+            clock,
+            self.topics,
+            self.routes,
+            settings,
+            self.intake,
+            self.heavy_work,
+            queue_limits,
+            self.chronicle,
         )
         self.queues.rules_for = self._rules_for
         self.policies.on_change.append(self._policies_changed)
@@ -194,7 +208,7 @@ class Broker:
         self.pipelines = Pipelines(engine, clock)
         self.pipelines.origins.append(lambda: table_pipelines(self.topics))
         self.trace = Search(self)
-        self.publish = engine.commit
+        self.publish = self.publications.commit = self.chronicle.publish
         self.read = engine.read
         self.find = engine.offset_at
         self.watch = engine.watch
@@ -244,6 +258,15 @@ class Broker:
         named = self.parameters.entries.get(CLUSTER_NAME_KEY)
         return self.cluster_id if named is None else str(named.value)
 
+    def _group_committed(self, name: str, before: Mapping[TopicPlace, int], after: Mapping[TopicPlace, int]) -> None:
+        """Who speaks has read so far."""
+        who = SPEAKER.get()
+        for place, offset in after.items() if who is not None else ():
+            topic = self.topics.by_id.get(place.topic)
+            if who is not None and topic is not None and place.partition < len(topic.logs):
+                first = before.get(place, offset - 1)
+                self.chronicle.note("c", topic.logs[place.partition], first, offset - 1, who, name)
+
     def _alternate_by_policy(self, namespace: str, exchange: str) -> str | None:
         alternate: str | None = self.policies.of(namespace).definition(exchange, "exchanges").get("alternate-exchange")
         return alternate
@@ -282,6 +305,7 @@ class Broker:
             ids.replay(key, value)
         broker = cls(engine, clock, catalog, ids, settings, unwritten_bytes_max, queue_limits, stage_limits)
         broker.term = engine.term
+        await broker.chronicle.load()
         await broker.group_configs.load()
         await broker.directed_groups.load()
         await broker.streams_groups.load()

@@ -285,6 +285,7 @@ class Server:
         broker.topics.node = self._operations.node()
         broker.stages.govern(self._settings.stages)
         broker.devices.govern(self._settings.devices)
+        broker.chronicle.govern(self._settings.trace)
         try:
             broker.door.govern(self._settings.users, self._settings.tokens)
         except ValueError as error:

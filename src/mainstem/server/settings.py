@@ -17,6 +17,7 @@ from mainstem.broker.devices.limits import DeviceLimits
 from mainstem.broker.intake import UNWRITTEN_BYTES_MAX
 from mainstem.broker.queues.settings import QueueSettings
 from mainstem.broker.staging.stages import StageRules
+from mainstem.broker.trace.chronicle import TraceSettings
 from mainstem.broker.users.settings import UserSettings
 from mainstem.broker.users.tokens import TokenSettings
 from mainstem.model.bounds import Positive
@@ -87,6 +88,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     stages: StageRules
     devices: DeviceLimits
     queues: QueueSettings
+    trace: TraceSettings
     users: UserSettings
     tokens: TokenSettings
     pipelines: PipelineSettings
@@ -131,6 +133,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "stages": StageRules,
     "devices": DeviceLimits,
     "queues": QueueSettings,
+    "trace": TraceSettings,
     "users": UserSettings,
     "tokens": TokenSettings,
     "pipelines": PipelineSettings,

@@ -175,6 +175,7 @@ def _build(values: Mapping[str, Setting]) -> Settings:
         stages=section("stages"),
         devices=section("devices"),
         queues=section("queues"),
+        trace=section("trace"),
         users=section("users"),
         tokens=section("tokens"),
         pipelines=section("pipelines"),

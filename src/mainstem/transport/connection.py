@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from mainstem.model.endpoints import UNKNOWN, Endpoints
 from mainstem.model.peer import Peer
+from mainstem.model.speaking import SPEAKER
 from mainstem.transport.carrier import Carrier, endpoints_of
 from mainstem.transport.receive_buffer import WAITING_BYTES_MAX, ChunkPool, ReceiveBuffer
 
@@ -296,6 +297,7 @@ class Connection(asyncio.BufferedProtocol):
             spoke = self._send(session)
             spoke |= self._pump(session, has_turn=has_turn)
         except Exception:
+            SPEAKER.set(None)
             # A bug of ours met by this peer's bytes: it costs this connection, not the broker.
             self._owner.traffic.failed += 1
             log.exception("a session failed; its connection is closed")
@@ -319,7 +321,9 @@ class Connection(asyncio.BufferedProtocol):
                 if not has_turn:
                     self._is_in_line = True
                     break
+            speaking = SPEAKER.set(self)
             consumed = session.data_received(buffer.view())
+            SPEAKER.reset(speaking)
             buffer.consume(consumed)
             if self._send(session):
                 spoke = True

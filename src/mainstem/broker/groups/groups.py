@@ -14,6 +14,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from mainstem.broker.alarm import Alarm
 from mainstem.broker.clock import Clock, Timer
@@ -62,6 +63,13 @@ log = logging.getLogger(__name__)
 EXPIRY_CHECK_S = 600
 
 
+OnCommit: TypeAlias = "Callable[[str, Mapping[TopicPlace, int], Mapping[TopicPlace, int]], None]"
+
+
+def _nobody_asks(_name: str, _before: Mapping[TopicPlace, int], _after: Mapping[TopicPlace, int]) -> None:
+    pass
+
+
 class _GroupEntry:
     """A group with its stored record and its timer."""
 
@@ -98,6 +106,8 @@ class Groups:
         self._entries: dict[str, _GroupEntry] = {}
         self._expiry: Timer | None = None
         self._expiring: asyncio.Future[None] | None = None
+        self.on_commit: OnCommit = _nobody_asks
+        """Told of offsets that clients have committed: where each was before, and is now."""
 
     async def load(self) -> None:
         """Take back what is stored."""
@@ -275,7 +285,10 @@ class Groups:
     async def commit(self, name: str, offsets: Mapping[TopicPlace, CommittedOffset]) -> None:
         """Store offsets; the caller was checked before."""
         entry = self._entries.get(name) or self._make_entry(name)
+        known = entry.record.offsets
+        before = {place: known[place].offset for place in offsets if place in known}
         await self._change(entry.record, entry.record.decide_commit(offsets))
+        self.on_commit(name, before, {place: committed.offset for place, committed in offsets.items()})
 
     def confirm(self, name: str, mutations: Sequence[Mutation]) -> None:
         """Offsets of the group are durable that were committed together with something else."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mainstem.broker.queues.reading import WindowReader
     from mainstem.broker.queues.settling.settling import Settling
     from mainstem.broker.queues.timers import Timers
+    from mainstem.broker.trace.chronicle import Chronicle
 
 
 class QueueEnding(Protocol):
@@ -41,3 +42,4 @@ class QueueParts(msgspec.Struct, frozen=True, kw_only=True):
     settling: Settling
     deletion: QueueEnding
     timers: Timers
+    chronicle: Chronicle

@@ -469,6 +469,7 @@ class Queue:
             if not taken:
                 return False
             self.delivered += len(taken)
+            self._note(consumer, taken)
             consumer.deliver(self, taken)
             return True
         # As many to each as the one with the least room may have, one by one in turn; for the others there is another round.
@@ -479,8 +480,16 @@ class Queue:
         self.consumers.served(len(taken))
         self.delivered += len(taken)
         for number, consumer in enumerate(able[: len(taken)]):
-            consumer.deliver(self, taken[number::count])
+            given = taken[number::count]
+            self._note(consumer, given)
+            consumer.deliver(self, given)
         return bool(taken)
+
+    def _note(self, consumer: Consumer, given: list[Message]) -> None:
+        """Who is given what, once for each turn."""
+        who = self.consumers.parties.get(consumer)
+        if who is not None:
+            self._parts.chronicle.gave(self.name, given, who)
 
     def _take(self, count: int, size: int) -> list[Message]:
         """Give out up to `count` messages and `size` bytes, but one at least."""

@@ -32,6 +32,7 @@ from mainstem.broker.queues.settling.settling import Settling
 from mainstem.broker.queues.stored import StoredQueues
 from mainstem.broker.queues.timers import Timers
 from mainstem.broker.queues.warm_up import warm_up
+from mainstem.broker.trace.chronicle import Chronicle
 from mainstem.coordination.queues.entries import SCOPE, QueueEntry, put_paused
 from mainstem.coordination.queues.properties import QueueProperties
 from mainstem.storage.contract import ConfigureLog, Engine, LogChange, MoveFloor, Mutation
@@ -65,6 +66,7 @@ class Queues:
         intake: Intake | None = None,
         heavy_work: HeavyWork | None = None,
         limits: QueueLimits = QueueLimits(),  # noqa: B008
+        chronicle: Chronicle | None = None,
     ) -> None:
         self.clock = clock
         self.settings = settings
@@ -111,6 +113,7 @@ class Queues:
             settling=self.settling,
             deletion=self._deletion,
             timers=self.timers,
+            chronicle=chronicle or Chronicle(engine, clock),
         )
 
     async def load(self) -> None:

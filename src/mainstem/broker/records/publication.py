@@ -66,6 +66,8 @@ class Publications:
         self, engine: Engine, clock: Clock, schedules: Schedules, intake: Intake, heavy_work: HeavyWork, once: Once
     ) -> None:
         self._engine = engine
+        self.commit = engine.commit
+        """Who wants to know of what is published stands in between."""
         self._clock = clock
         self._schedules = schedules
         self._intake = intake
@@ -137,7 +139,7 @@ class Publications:
 
     async def _write(self, appends: list[Append], state: list[Mutation], additions: Additions | None) -> list[int]:
         if additions is None:
-            (result,) = await self._engine.commit([Commit(appends, state=state)])
+            (result,) = await self.commit([Commit(appends, state=state)])
             if not isinstance(result, Committed):
                 raise result
             return list(result.bases)
@@ -145,7 +147,7 @@ class Publications:
         commit = Commit([*appends, *more.appends], state=[*state, *more.state])
         outcome: Committed | MainstemError
         try:
-            (outcome,) = await self._engine.commit([commit])
+            (outcome,) = await self.commit([commit])
         except MainstemError as error:
             outcome = error
         if not isinstance(outcome, Committed):

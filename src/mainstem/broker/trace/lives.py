@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mainstem.broker.catalog.topics import Topic
 from mainstem.broker.records.browsing import FoundRecord
+from mainstem.broker.trace.chronicle import Deed, Party
 from mainstem.broker.trace.stations import RecordPlace, Station, TracedRecord, What
 from mainstem.coordination.dead_letters.deaths import Origin, decode_origin
 from mainstem.model.header_names import ORIGIN_HEADER, REDRIVEN_HEADER
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from mainstem.broker.queues import Queue
 
 TRACEPARENT = "traceparent"
+RECORD = "record"
+"""Over what a record was published that no protocol of queues has marked, as far as its headers tell."""
+CLOCKS_APART_MS = 5_000
+"""A producer's clock may be so much ahead of ours."""
 
 
 def text_of(content: bytes | None) -> str:
@@ -68,8 +73,20 @@ class Lives:
 
     async def stations(self, topic: Topic, found: FoundRecord) -> list[Station]:
         """All that is known of one record."""
-        stations = list(self._published(topic, found))
-        stations += self._groups(topic, found)
+        deeds = await self._deeds(topic, found)
+        publisher = next((deed.party for deed in deeds if deed.did == "p"), None)
+        stations = [
+            _signed(one, publisher) if publisher is not None and one.what == "published" else one
+            for one in self._published(topic, found)
+        ]
+        place = self.place_of(topic, found)
+        for deed in deeds:
+            if deed.did == "g":
+                stations.append(Station("given", place, deed.time_ms, deed.name, f"to {_shown(deed.party)}"))
+            elif deed.did == "c":
+                stations.append(Station("read", place, deed.time_ms, deed.name, _shown(deed.party)))
+        timed = {deed.name for deed in deeds if deed.did == "c"}
+        stations += [one for one in self._groups(topic, found) if one.what != "read" or one.who not in timed]
         queue = self._broker.queues.of_topic(topic)
         if queue is not None:
             await self._broker.queues.open(queue)
@@ -78,6 +95,12 @@ class Lives:
             if one.queue is not None:
                 stations += self._queue(topic, found, one.queue, one.entry.name)
         return stations
+
+    async def _deeds(self, topic: Topic, found: FoundRecord) -> list[Deed]:
+        """What connections did with it."""
+        since_ms = min(found.record.timestamp_ms, self._broker.clock.now_ms()) - CLOCKS_APART_MS
+        deeds, _ = await self._broker.chronicle.deeds(topic.logs[found.partition], found.record.offset, since_ms)
+        return deeds
 
     def _published(self, topic: Topic, found: FoundRecord) -> Iterator[Station]:
         record, place = found.record, self.place_of(topic, found)
@@ -102,7 +125,7 @@ class Lives:
     def _protocol(self, record: Record) -> str:
         """Over what it was published, as far as its headers tell."""
         names = {name for name, _ in record.headers}
-        return self._broker.envelopes.origin_by_names(names) or "record"
+        return self._broker.envelopes.origin_by_names(names) or RECORD
 
     def _address(self, record: Record) -> str:
         block = encode_headers(list(record.headers))
@@ -144,3 +167,15 @@ class Lives:
             counts = lane.cursor.counts.get(offset)
             before = "" if counts is None else f"after {counts.deliveries} deliveries, {counts.failures} failed"
             yield Station("given" if offset in lane.unsettled else "waits", place, None, name, before)
+
+
+def _shown(party: Party) -> str:
+    library = " ".join(text for text in (party.library, party.version) if text)
+    user = "" if party.user in ("", "ANONYMOUS") else f"user {party.user}"
+    facts = ", ".join(text for text in (party.protocol, library, user, party.address) if text)
+    return f"{party.client or party.id} ({facts})"
+
+
+def _signed(published: Station, publisher: Party) -> Station:
+    detail = ", ".join(text for text in (f"by {_shown(publisher)}", published.detail) if text)
+    return published._replace(who=publisher.protocol if published.who == RECORD else published.who, detail=detail)

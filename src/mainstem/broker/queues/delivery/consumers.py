@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from mainstem.coordination.errors import QueueBusy
+from mainstem.model.speaking import SPEAKER, Speaker
 
 if TYPE_CHECKING:
     from mainstem.broker.queues.queue import Queue
@@ -39,6 +40,10 @@ class Consumer(Protocol):
         """Of a queue that serves one consumer at a time: it is your turn, until you are detached."""
 
 
+NOBODY: dict[Consumer, Speaker] = {}
+"""Stays empty: of all queues without consumers."""
+
+
 def bytes_of(consumer: Consumer) -> int:
     """How many bytes it may be given in one turn."""
     return ROOM_BYTES_MAX if consumer.room_bytes < 0 else min(consumer.room_bytes, ROOM_BYTES_MAX)
@@ -47,7 +52,7 @@ def bytes_of(consumer: Consumer) -> int:
 class Rota:
     """The consumers of a queue, in the order in which they are served."""
 
-    __slots__ = ("_turn", "active", "all", "is_single")
+    __slots__ = ("_turn", "active", "all", "is_single", "parties")
 
     def __init__(self, is_single: bool) -> None:
         self.is_single = is_single
@@ -55,6 +60,8 @@ class Rota:
         self.all: list[Consumer] = []
         """By priority, the highest first; the order of arrival within."""
         self.active: Consumer | None = None
+        self.parties: dict[Consumer, Speaker] = NOBODY
+        """The connections of consumers, as far as they are known."""
         self._turn = 0
 
     def check(self, consumer: Consumer) -> None:
@@ -67,6 +74,11 @@ class Rota:
     def add(self, consumer: Consumer) -> None:
         """One more; raises QueueBusy."""
         self.check(consumer)
+        who = SPEAKER.get()
+        if who is not None:
+            if self.parties is NOBODY:
+                self.parties = {}
+            self.parties[consumer] = who
         place = len(self.all)
         while place and self.all[place - 1].priority < consumer.priority:
             place -= 1
@@ -78,6 +90,7 @@ class Rota:
         """One less; answers whether it was there."""
         if consumer not in self.all:
             return False
+        self.parties.pop(consumer, None)
         self.all.remove(consumer)
         if self.active is consumer:
             self.active = None
