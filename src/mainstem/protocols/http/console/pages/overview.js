@@ -75,7 +75,7 @@ function view(context, live, minutes, consumers, redrives) {
     health(context.shared, worst),
     h('div', { class: 'cards' },
       card('Published', inValue, `${inUnit}/s`, { more: h('div', { class: 'muted' }, `${short(live.series.records_in?.at(-1) ?? 0)} records/s`) }),
-      card('Delivered', outValue, `${outUnit}/s`, { more: h('div', { class: 'muted' }, 'all protocols but HTTP') }),
+      card('Delivered', outValue, `${outUnit}/s`, { more: h('div', { class: 'muted' }, 'without HTTP') }),
       card('Worst lag', worst ? duration(worst.lag_seconds) : '0 s', '', {
         href: to(['consumers']), tone: worst?.lag_seconds > 300 ? 'warn' : '', more: h('div', { class: 'muted' }, worst ? worst.name : 'nobody is behind') }),
       card('Dead letters', count(letters), '', { href: to(['dead']), tone: letters ? 'warn' : '', more: h('div', { class: 'muted' }, letters ? 'wait for you' : 'none') }),
