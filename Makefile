@@ -45,7 +45,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 
 COMPILE := $(BIN)/python compile_core.py
 
-.PHONY: serve test wrong-passwords test-console check-console test-java test-spark-cluster test-connect test-tables test-declarative demo lint \
+.PHONY: serve test wrong-passwords test-console check-console test-java test-spark-cluster test-connect test-tables test-declarative pulsar-kills demo lint \
   bench bench-pairs bench-spark simulate crash spark-crash pipeline-crash cluster chaos-cluster setup compile clean
 .DEFAULT_GOAL := test
 
@@ -59,6 +59,10 @@ test: compile
 # Not part of `test`: it fetches Apache Kafka, and says so and ends well where it cannot.
 test-java: compile
 	$(BIN)/python -m pytest tests/java/kafka_tools.py tests/java/share_tools.py tests/java/mirror_maker.py tests/java/streams_tools.py tests/java/spark_connector.py tests/java/rocketmq_remoting.py $(ARGS)
+
+# Not part of `test`, for its minutes; a short part of it is.
+pulsar-kills: compile
+	$(BIN)/python -m pytest -s tests/clients/pulsar/many_kills.py $(ARGS)
 
 # Not part of `test`, for its minutes.
 test-spark-cluster: compile

@@ -152,9 +152,7 @@ REGISTERED: dict[str, Registration] = {
             _connect_management,
             application_protocols=("http/1.1",),
         ),
-        Registration(
-            pulsar.NAME, (pulsar.PORT,), PulsarSettings, _connect_pulsar, pulsar.check_pulsar, pulsar.introduce
-        ),
+        Registration(pulsar.NAME, (pulsar.PORT,), PulsarSettings, _connect_pulsar, introduce=pulsar.introduce),
         Registration(mqtt.NAME, (mqtt.DEFAULT_PORT,), MqttSettings, _connect_mqtt, mqtt.check_listening),
         Registration(
             mqtt.WEBSOCKET_NAME,
@@ -164,7 +162,13 @@ REGISTERED: dict[str, Registration] = {
             mqtt.check_websocket,
             application_protocols=("http/1.1",),
         ),
-        Registration(pulsar.ADMIN_NAME, (pulsar.ADMIN_PORT,), AdminSettings, _connect_pulsar_admin, pulsar.check_admin),
+        Registration(
+            pulsar.ADMIN_NAME,
+            (pulsar.ADMIN_PORT,),
+            AdminSettings,
+            _connect_pulsar_admin,
+            application_protocols=("http/1.1",),
+        ),
         Registration(
             rocketmq.NAME,
             (rocketmq.GRPC_PORT,),

@@ -15,7 +15,9 @@ class PulsarServer(LastingBroker):
 
     def __init__(self, data_dir: Path, *options: str) -> None:
         self.binary, self.admin, self.kafka, self.amqp = (lasting_address() for _ in range(4))
+        self.management = lasting_address()
         listeners = {"pulsar": self.binary, "pulsar-admin": self.admin, "kafka": self.kafka, "amqp": self.amqp}
+        listeners["management"] = self.management
         super().__init__(data_dir, {**listeners, "http": "off"}, *ANY_DISK, *options)
 
     @property

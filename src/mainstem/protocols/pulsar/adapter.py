@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
+import functools
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.users.door import Entrance
 from mainstem.model.endpoints import UNKNOWN, Endpoints
 from mainstem.protocols.pulsar.handlers.admin.cluster import ClusterPaths
 from mainstem.protocols.pulsar.handlers.admin.namespaces import NamespacePaths
@@ -49,31 +50,6 @@ class Operations(Protocol):
     @property
     def listeners(self) -> Sequence[Any]:
         """What is listened on."""
-
-
-def check_pulsar(settings: PulsarSettings, hosts: Iterable[str]) -> None:
-    """Whether it is safe to listen there. Raises ValueError."""
-    _check(NAME, settings.anybody_from_anywhere, hosts)
-
-
-def check_admin(settings: AdminSettings, hosts: Iterable[str]) -> None:
-    """Whether it is safe to listen there. Raises ValueError."""
-    _check(ADMIN_NAME, settings.anybody_from_anywhere, hosts)
-
-
-def _check(name: str, is_open: bool, hosts: Iterable[str]) -> None:
-    for host in hosts:
-        if not is_open and not _is_loopback(host):
-            raise ValueError(
-                f"{name} would be open to anybody who reaches {host}: set {name}.anybody_from_anywhere=true"
-            )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def introduce(broker: Broker, settings: PulsarSettings) -> None:
@@ -118,6 +94,7 @@ class PulsarBroker:
         self, settings: PulsarSettings, broker: Broker, operations: Operations, spawn: Spawn | None = None
     ) -> None:
         introduce(broker, settings)
+        broker.door.open(NAME, Entrance(is_wide=settings.anybody_from_anywhere))
         self._settings = settings
         self.parts = parts_of(broker, operations, spawn)
 
@@ -139,6 +116,7 @@ class PulsarAdmin:
         self._settings = settings
         self._operations = operations
         self._tasks = _Tasks()
+        broker.door.open(ADMIN_NAME, Entrance(is_wide=settings.anybody_from_anywhere))
         parts = parts_of(broker, operations, spawn)
         paths = [
             *ClusterPaths(parts, operations.version(), lambda: address_of(operations, ADMIN_NAME)).paths(),
@@ -149,7 +127,7 @@ class PulsarAdmin:
         ]
         check = HostCheck(self._listening, lambda: operations.advertised().get(ADMIN_NAME, ()))
         meter = lambda operation: operations.request_meter(ADMIN_NAME, operation)  # noqa: E731
-        self._handle = AdminPaths(paths, spawn or self._tasks.spawn, check, meter).handle
+        self._handle = AdminPaths(paths, broker.door, spawn or self._tasks.spawn, check, meter).handle
         self._date = HttpDate(time.time)
 
     def _listening(self) -> list[str]:
@@ -157,4 +135,5 @@ class PulsarAdmin:
 
     def open_session(self, wake: Callable[[], None], endpoints: Endpoints = UNKNOWN) -> AdminSession:
         """For a new connection."""
-        return AdminSession(wake, self._settings, self._handle, self._date)
+        handle = functools.partial(self._handle, endpoints=endpoints)
+        return AdminSession(wake, self._settings, handle, self._date)

@@ -7,13 +7,15 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
+from mainstem.broker.users.callers import Action, Caller
 from mainstem.model.endpoints import Endpoints
 from mainstem.model.errors import MainstemError
 from mainstem.protocols.pulsar.codec.frames import Buffer, encode_command
-from mainstem.protocols.pulsar.codec.schema import FIELDS, Kind
+from mainstem.protocols.pulsar.codec.schema import FIELDS, UINT64_MAX, Kind
 from mainstem.protocols.pulsar.errors import CommandRefused, MalformedFrame, ServerError, code_of
 from mainstem.protocols.pulsar.handlers.consuming import PulsarConsumer
 from mainstem.protocols.pulsar.handlers.producing import Pass
+from mainstem.protocols.pulsar.mapping.names import TopicName
 from mainstem.protocols.pulsar.session.machine import PulsarSession
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ class PulsarConnection:
         self.session = session
         self.endpoints = endpoints
         self.is_closed = self.is_paused = self.is_connected = False
+        self.caller: Caller | None = None
+        """Who has logged in."""
         self.producers: dict[int, Producer] = {}
         self.consumers: dict[int, PulsarConsumer] = {}
         self.closed_ids: set[int] = set()
@@ -126,6 +130,8 @@ class PulsarConnection:
     def closed(self) -> None:
         """Let go of all that it held."""
         self.is_closed = True
+        if self.caller is not None:
+            self.caller.leave()
         self.passing = None
         for producer in list(self.producers.values()):
             self.parts.producing.leave(producer)
@@ -137,6 +143,21 @@ class PulsarConnection:
             call()
 
     # What handlers call
+
+    def enter(self, caller: Caller) -> None:
+        """Somebody was let in; the connection ends with the caller."""
+        self.caller = caller
+        self.session.peer.user = caller.name
+        caller.hold(self._end)
+
+    def _end(self, reason: str) -> None:
+        self.say(Kind.ERROR, request_id=UINT64_MAX, error=ServerError.AUTHENTICATION, message=reason)
+        self.session.end()
+
+    def check(self, name: TopicName, action: Action) -> None:
+        """Whether the caller may do this with a topic. Raises CommandRefused."""
+        if self.caller is None or not self.caller.may(name.namespace, action, name.topic):
+            raise CommandRefused(ServerError.AUTHORIZATION, f"Client is not authorized to {action} topic {name}")
 
     def say(self, kind: Kind, **fields: Any) -> None:
         """A command of ours."""

@@ -1,4 +1,4 @@
-"""Who is there and where topics are: CONNECT, LOOKUP, partitions, lists of topics."""
+"""Where topics are: LOOKUP, partitions, lists of topics; and signs of life."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from mainstem.protocols.pulsar.errors import CommandRefused, ServerError
 from mainstem.protocols.pulsar.handlers.calls import Handler, Refusal, Speaker
 from mainstem.protocols.pulsar.handlers.topics import PulsarTopics, topics_hash
 from mainstem.protocols.pulsar.mapping.names import topic_name
-from mainstem.protocols.pulsar.session.settings import PulsarSettings
 
-PROTOCOL_VERSION = 21
 FAILED, CONNECT_THERE, FAILED_METADATA = 2, 1, 1
 PATTERN_CHARACTERS_MAX = 1_000
 
@@ -24,18 +22,13 @@ PATTERN_CHARACTERS_MAX = 1_000
 class Lookups:
     """For all connections."""
 
-    def __init__(
-        self, topics: PulsarTopics, settings: PulsarSettings, version: str, address: Callable[[], str | None]
-    ) -> None:
+    def __init__(self, topics: PulsarTopics, address: Callable[[], str | None]) -> None:
         self._topics = topics
-        self._settings = settings
-        self._version = version
         self._address = address
 
     def handlers(self) -> dict[int, Handler]:
         """By type."""
         return {
-            Kind.CONNECT: self.connect,
             Kind.PING: self.ping,
             Kind.PONG: self.pong,
             Kind.LOOKUP: self.lookup,
@@ -46,19 +39,6 @@ class Lookups:
     def refusals(self) -> dict[str, Refusal]:
         """By the name of what was asked."""
         return {"Lookup": _refuse_lookup, "PartitionedMetadata": _refuse_partitions}
-
-    def connect(self, connection: Speaker, said: Any) -> None:
-        """The first command."""
-        connection.is_connected = True
-        library, _, version = said.client_version.rpartition("-v")
-        connection.session.peer.introduce(library or said.client_version, version)
-        connection.say(
-            Kind.CONNECTED,
-            server_version=f"Mainstem {self._version}",
-            protocol_version=min(said.protocol_version, PROTOCOL_VERSION),
-            max_message_size=self._settings.message_bytes_max,
-            feature_flags={"supports_get_partitioned_metadata_without_auto_creation": True},
-        )
 
     def ping(self, connection: Speaker, said: Any) -> None:
         """A sign of life is asked for."""

@@ -14,6 +14,7 @@ from mainstem.protocols.pulsar.handlers.book import Book
 from mainstem.protocols.pulsar.handlers.calls import Handler, Refusal, Spawn
 from mainstem.protocols.pulsar.handlers.compaction import Compaction
 from mainstem.protocols.pulsar.handlers.entry_cache import EntryCache
+from mainstem.protocols.pulsar.handlers.login import Login
 from mainstem.protocols.pulsar.handlers.lookups import Lookups
 from mainstem.protocols.pulsar.handlers.producing import TERMINATED, Producing
 from mainstem.protocols.pulsar.handlers.schemas import TopicSchemas
@@ -42,12 +43,14 @@ class PulsarParts:
         self.topics = PulsarTopics(broker, settings, self.book)
         self.compaction = Compaction(broker, self.book)
         self.entries = EntryCache(settings.entry_cache_bytes)
-        self.lookups = Lookups(self.topics, settings, version, address)
+        self.lookups = Lookups(self.topics, address)
+        self.login = Login(broker.door, settings, version)
         self.schemas = TopicSchemas(self)
         self.subscribing = Subscribing(self)
         self.producing = Producing(self)
         self.acknowledging = Acknowledging(self)
         self.handlers: dict[int, Handler] = {
+            **self.login.handlers(),
             **self.lookups.handlers(),
             **self.producing.handlers(),
             **self.subscribing.handlers(),

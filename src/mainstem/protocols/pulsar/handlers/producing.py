@@ -148,6 +148,7 @@ class Producing:
         if len(connection.producers) >= self._parts.settings.producers_per_connection_max:
             raise CommandRefused(ServerError.TOO_MANY_REQUESTS, "the connection has too many producers")
         name = topic_name(said.topic)
+        connection.check(name, "write")
         if len(said.producer_name) > NAME_CHARACTERS_MAX:
             raise CommandRefused(ServerError.NOT_ALLOWED, "the name of the producer is too long")
         connection.reserved.add((Kind.PRODUCER, number))

@@ -83,7 +83,9 @@ class TopicSchemas:
 
     async def get_or_create(self, connection: Speaker, said: Any) -> None:
         """The version of this schema, which is registered where it is not."""
-        log = await self._parts.topics.open(topic_name(said.topic))
+        name = topic_name(said.topic)
+        connection.check(name, "write")
+        log = await self._parts.topics.open(name)
         version = await self.register(log.topic, schema_of(said.schema))
         connection.say(Kind.GET_OR_CREATE_SCHEMA_RESPONSE, request_id=said.request_id, schema_version=version)
 

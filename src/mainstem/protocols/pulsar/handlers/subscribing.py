@@ -73,6 +73,7 @@ class Subscribing:
         if not 0 < len(said.subscription) <= NAME_CHARACTERS_MAX or said.subType not in ORDERINGS:
             raise CommandRefused(ServerError.METADATA, "the name or the type of the subscription is missing or unknown")
         name = topic_name(said.topic)
+        connection.check(name, "read")
         connection.reserved.add((Kind.SUBSCRIBE, number))
         try:
             may_create = not said.HasField("force_topic_creation") or said.force_topic_creation

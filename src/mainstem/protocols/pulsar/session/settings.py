@@ -13,7 +13,7 @@ class PulsarSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Of the binary protocol."""
 
     anybody_from_anywhere: bool = False
-    """Listen beyond this machine, although nobody has to say who it is."""
+    """Clients that do not say who they are may come from elsewhere too; else from this machine alone."""
     cluster_name: str = "standalone"
     """The one cluster, as administrators name it."""
     message_bytes_max: Annotated[int, msgspec.Meta(ge=1_024, le=128 << 20)] = 5 << 20
@@ -32,7 +32,7 @@ class AdminSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Of the administration over HTTP."""
 
     anybody_from_anywhere: bool = False
-    """Listen beyond this machine, although nobody has to say who it is."""
+    """Clients that do not say who they are may come from elsewhere too; else from this machine alone."""
     head_bytes_max: Positive = 16 << 10
     """Request line and headers."""
     body_bytes_max: Positive = 1 << 20

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import inspect
 import logging
 from collections.abc import Callable, Coroutine, Sequence
@@ -11,7 +13,10 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from mainstem.broker import errors as broker_errors
+from mainstem.broker.users.callers import Caller, LoginRefused
+from mainstem.broker.users.door import Door
 from mainstem.model import errors as model_errors
+from mainstem.model.endpoints import Endpoints
 from mainstem.protocols.pulsar.errors import CommandRefused, ServerError
 from mainstem.protocols.pulsar.handlers.calls import Spawn
 from mainstem.protocols.pulsar.mapping.names import DOMAINS, TopicName, is_part, local_name
@@ -26,6 +31,20 @@ OK, NO_CONTENT = 200, 204
 BAD_REQUEST, NOT_FOUND, NOT_ALLOWED, CONFLICT, PRECONDITION, INTERNAL, NOT_IMPLEMENTED, UNAVAILABLE = (
     400, 404, 405, 409, 412, 500, 501, 503,
 )  # fmt: skip
+UNAUTHORIZED, FORBIDDEN = 401, 403
+LISTENER = "pulsar-admin"
+OPEN = frozenset(
+    {
+        "lookup/v2/topic/{}/{}/{}/{}",
+        "lookup/v2/topic/{}/{}/{}/{}/bundle",
+        "admin/v2/persistent/{}/{}/{}/partitions",
+        "admin/v2/namespaces/{}/{}/topics",
+        "admin/v2/schemas/{}/{}/{}/schema",
+        "admin/v2/schemas/{}/{}/{}/schema/{}",
+        "admin/v2/brokers/health",
+    }
+)
+"""What clients ask that are no administrators."""
 PARAMETERS_MAX = 32
 PLACE_STEPS = 2
 
@@ -147,8 +166,14 @@ class AdminPaths:
     """All of them. GET serves HEAD too; the codec leaves the content out."""
 
     def __init__(
-        self, paths: Sequence[Path], spawn: Spawn, check: Callable[[Request], None], meter: Callable[[str], Meter]
+        self,
+        paths: Sequence[Path],
+        door: Door,
+        spawn: Spawn,
+        check: Callable[[Request], None],
+        meter: Callable[[str], Meter],
     ) -> None:
+        self._door = door
         self._root = _Step()
         self._spawn = spawn
         self._check = check
@@ -165,13 +190,48 @@ class AdminPaths:
             step.methods[path.method] = path
             self._meters[path] = meter(f"{path.method} {path.path}")
 
-    def handle(self, request: Request, respond: Callable[[Response], None]) -> None:
+    def handle(self, request: Request, respond: Callable[[Response], None], endpoints: Endpoints) -> None:
         """Answer, in any case."""
+
+        def tell(answer: Caller | LoginRefused) -> None:
+            self._answer(request, respond, answer)
+
         try:
             self._check(request)
             check_origin(request)
+            self._log_in(request, endpoints, tell)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client is answered
+            respond(_refuse(request, error))
+
+    def _log_in(self, request: Request, endpoints: Endpoints, tell: Callable[[Caller | LoginRefused], None]) -> None:
+        scheme, _, proof = (request.header(b"authorization") or "").partition(" ")
+        method = request.header(b"x-pulsar-auth-method-name")
+        match scheme.lower():
+            case "" if method in (None, "none"):
+                try:
+                    answer: Caller | LoginRefused = self._door.admit_anonymous(LISTENER, endpoints)
+                except LoginRefused as refusal:
+                    answer = refusal
+                tell(answer)
+            case "bearer" if method in (None, "token"):
+                self._door.ask_token(LISTENER, proof.strip(), endpoints, tell)
+            case "basic" if method in (None, "basic"):
+                try:
+                    name, _, password = base64.b64decode(proof.strip(), validate=True).partition(b":")
+                except binascii.Error:
+                    name = password = b""
+                self._door.ask_password(LISTENER, name.decode("utf-8", "replace"), password, endpoints, tell)
+            case _:
+                tell(self._door.refuse(LISTENER, endpoints))
+
+    def _answer(self, request: Request, respond: Callable[[Response], None], caller: Caller | LoginRefused) -> None:
+        try:
+            if isinstance(caller, LoginRefused):
+                raise AdminRefused(UNAUTHORIZED, f"HTTP 401: {caller}")
             path, steps = self._find(request)
             self._meters[path].requests += 1
+            if not (caller.is_administrator or (path.method == "GET" and path.path in OPEN)):
+                raise AdminRefused(FORBIDDEN, "HTTP 403: only an administrator may do this")
             answer = path.handler(Call(steps, _query(request), request.body))
             if inspect.iscoroutine(answer):
                 self._spawn(self._answer_later(request, answer, respond))
