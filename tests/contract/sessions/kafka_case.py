@@ -109,7 +109,7 @@ class StubBroker:
     def publish(self, commits: Sequence[Commit]) -> Answer[list[CommitResult]]:
         return Answer.of([Committed((5,)) for _ in commits])
 
-    def read(self, log: int, offset: int, max_bytes: int) -> Answer[ReadResult]:
+    def read(self, log: int, offset: int, max_bytes: int, *_: object) -> Answer[ReadResult]:
         batches = [BATCH] if offset < 2 else []
         return Answer.of(ReadResult(batches, 0, 2, 2, 2))
 
@@ -135,7 +135,7 @@ class LateBroker(StubBroker):
         self._owed.append((answer, super().publish(commits).result()))
         return answer
 
-    def read(self, log: int, offset: int, max_bytes: int) -> Answer[ReadResult]:
+    def read(self, log: int, offset: int, max_bytes: int, *_: object) -> Answer[ReadResult]:
         answer: Answer[ReadResult] = Answer()
         self._owed.append((answer, super().read(log, offset, max_bytes).result()))
         return answer
