@@ -77,11 +77,11 @@ class Crowd:
             member.subscribe(text, qos)
 
     def hear(self, count: int) -> None:
-        """Until all of them together have been given so many messages; those of QoS 1 are acknowledged."""
+        """Until all of them together have been given `count` messages; those of QoS 1 are acknowledged."""
         self._until(count, PUBLISH)
 
     def run(self, count: int, on_ack: Callable[[Member], None]) -> None:
-        """Until so many messages of theirs were acknowledged."""
+        """Until `count` messages of theirs were acknowledged."""
         self._until(count, PUBACK, on_ack)
 
     def _until(self, count: int, kind: int, on_ack: Callable[[Member], None] | None = None) -> None:

@@ -37,7 +37,7 @@ class AnswerCore:
     def __init__(self) -> None:
         self.done = False
         self.loop: asyncio.AbstractEventLoop | None = None
-        """The loop of all who may await it, if whoever makes it knows: to ask for the running one is a call to the system."""
+        """The loop of those who await it, if its maker knows it: asking for the running loop is a system call."""
         self._value: Any = None
         self._error: BaseException | None = None
         self._callbacks: list[Callable[[Any], None]] | None = None

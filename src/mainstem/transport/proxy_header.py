@@ -1,7 +1,7 @@
 """The header of the PROXY protocol, versions 1 and 2: by it a proxy in front says who its client is.
 
 Layout: https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt. It is read only from proxies that the settings trust, since
-whoever may say it can claim to be anybody.
+a peer that may say it can claim to be anybody.
 """
 
 from __future__ import annotations

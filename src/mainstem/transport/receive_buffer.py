@@ -121,7 +121,7 @@ class ReceiveBuffer:
         return larger
 
     def received(self, count: int) -> None:
-        """So many bytes were put into the space."""
+        """The socket put this number of bytes into the space."""
         self._end += count
 
     def view(self) -> memoryview:
@@ -129,7 +129,7 @@ class ReceiveBuffer:
         return memoryview(self._kept if self._chunk is None else self._chunk)[self._start : self._end]
 
     def consume(self, count: int) -> None:
-        """So many bytes were used."""
+        """The session used this number of bytes."""
         assert 0 <= count <= len(self)
         self._start += count
 

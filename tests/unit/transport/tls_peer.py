@@ -78,7 +78,7 @@ class TlsPeer:
         return self.outgoing.read()
 
     def read(self, count: int) -> bytes:
-        """So many bytes, or fewer at the end of what the server says."""
+        """`count` bytes, or fewer at the end of what the server says."""
         found = bytearray()
         while len(found) < count:
             try:

@@ -71,7 +71,7 @@ class Retained:
         return [message for message in found if not 0 < message.expires_ms <= now_ms] if late else found
 
     def put_record(self, record: Record) -> None:
-        """A record of the topic, by whoever wrote it."""
+        """A record of the topic, by any writer."""
         try:
             name = (record.key or b"").decode()
             check_name(name)

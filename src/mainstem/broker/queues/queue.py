@@ -519,7 +519,7 @@ class Queue:
         return self.lanes[turn:] + self.lanes[:turn]
 
     def take_from(self, lane: QueueLane, count: int, size: int) -> list[Message]:
-        """Up to so many messages of one lane, up to so many bytes but one at least: given out from now on."""
+        """Give out messages of one lane, up to `count` and `size` bytes, but one at least."""
         ready = lane.ready
         if ready and ready[-1].offset >= lane.reserve_at:
             self._parts.lanes.reserve(lane)

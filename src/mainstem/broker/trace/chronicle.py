@@ -50,10 +50,10 @@ WRITE_DELAY_S = 1.0
 STRETCHES_MAX = 5_000
 """In one second; of more, the first."""
 PIECES_MAX = 32
-"""Messages of one pass that do not follow each other are noted one by one, so many of them."""
+"""Messages of one pass that do not follow each other are noted one by one, up to this number."""
 READ_BYTES = 1 << 20
 READS_MAX = 64
-"""Of so many bytes, to answer one question."""
+"""The bytes that are read to answer one question."""
 LAST_OFFSET_DELTA_AT = 23
 """In a v2 record batch."""
 _INT = struct.Struct(">i")

@@ -21,7 +21,7 @@ MESSAGE_BYTES = 200
 FEW_RETURNED = 8
 """Up to this many messages are put back one by one: their places are mostly near the head."""
 AT_ONCE = 1
-"""The expiry of a message that does not wait: whoever has room when it arrives gets it, or nobody."""
+"""The expiry of a message that does not wait: a consumer that has room when it arrives gets it, or nobody."""
 
 
 class Window:
@@ -74,7 +74,7 @@ class Window:
     # Coming in
 
     def has_room(self, messages: int, window: int) -> bool:
-        """Whether what is published now may go straight into memory, with so many before it in the same batch."""
+        """Whether a new message may go straight into memory, with `messages` others before it in the same batch."""
         waiting = len(self.ready) + messages
         return waiting < window and (
             self.tail == self.end or (self.is_reading and self.end - self.tail + waiting < window)
@@ -146,9 +146,9 @@ class Window:
     # Going out
 
     def take(self, count: int, size: int, now_ms: int, expired: list[Message]) -> list[Message]:
-        """Up to so many messages, up to so many bytes but one at least: given out from now on.
+        """Give out up to `count` messages and `size` bytes, but one at least.
 
-        What has expired by now is put aside; at 0 o'clock nothing has.
+        Expired messages are put aside; `now_ms=0` disables expiry.
         """
         ready, unsettled = self.ready, self.unsettled
         taken: list[Message] = []

@@ -37,7 +37,7 @@ def newest_schemas(address: str, subject: str) -> list[RegisteredSchema]:
 
 
 VERSIONS_MAX = 100
-"""So many of the newest are looked at."""
+"""Of the newest, this number is looked at."""
 
 
 def newest_avro(address: str, subject: str) -> tuple[int, str]:

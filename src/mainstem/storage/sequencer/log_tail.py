@@ -192,7 +192,7 @@ if not cython.compiled:
         return arrivals._at(number, BACK)
 
     def copy_rows(arrivals: Arrivals, newest: int, count: int, rows: array[int]) -> None:
-        """Append so many rows of a log, the newest of which is the last, to a tail."""
+        """Append rows of a log to a tail, oldest first."""
         numbers = [newest]
         while len(numbers) < count:
             numbers.append(numbers[-1] - back_at(arrivals, numbers[-1]))

@@ -12,7 +12,7 @@ from mainstem.model.errors import CorruptData, DiskError
 from mainstem.storage.shared.ports import ObjectStore
 
 KEY = "database"
-"""It names no time: whoever removes objects leaves it alone."""
+"""It names no time, so the reaper leaves it alone."""
 
 
 def check_database(objects: ObjectStore, shard: str, identity: str, timeline: int) -> None:

@@ -45,9 +45,9 @@ class Message:
         self.deliveries = 0
         """How often it was given out before. Above 0: it is redelivered."""
         self.failures = 0
-        """How often it was given out in vain."""
+        """How often it was given out and failed."""
         self.holder: object = None
-        """Who has it, where whoever gave it out wants to know."""
+        """Its holder, where the giver wants to know."""
 
     def again(self) -> Message:
         """The same message as another object."""

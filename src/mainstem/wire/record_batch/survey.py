@@ -36,7 +36,7 @@ APART = Effort(DECOMPRESSED_BYTES_MAX, 1 << 20)
 SchemaNames: TypeAlias = "Mapping[int | None, Sequence[int]]"
 """The first records that name each schema, by their place in the batch; None: they name none. Nothing names nothing needed."""
 NAMES_MAX = 1_000
-"""So many schemas of one batch are told apart; the others count as none."""
+"""This number of schemas of one batch is told apart; the others count as none."""
 
 
 class Survey(NamedTuple):

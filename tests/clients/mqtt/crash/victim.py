@@ -26,7 +26,7 @@ KILL_S_MAX = 0.25
 
 
 class RememberingClient(paho.Client):
-    """paho 2.1 forgets with the second attempt to connect in vain that a message awaits PUBCOMP alone, and publishes it again.
+    """paho 2.1 forgets with the second failed attempt to connect that a message awaits PUBCOMP alone, and publishes it again.
 
     The standard forbids that [MQTT-4.3.3-7], and no broker can tell such a message from another one.
     """

@@ -66,7 +66,7 @@ class Allowance(Protocol):
     bytes_max: int
 
     def charge(self, size: int, reply: Reply) -> bool:
-        """So many bytes are about to be given; whether they may."""
+        """Whether this number of bytes may be given."""
 
 
 NOT_TIMED = -1.0

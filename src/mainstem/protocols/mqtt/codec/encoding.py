@@ -59,7 +59,7 @@ def encode_auth(reason: int, properties: Mapping[str, Any]) -> bytes:
 
 
 def encode_publish_head(topic: str, size: int, first: int, packet_id: int, properties: bytes) -> bytes:
-    """All of PUBLISH but its payload, which has so many bytes; `properties` with their length, empty before version 5."""
+    """All of PUBLISH but its payload, whose length is given; `properties` with their length, empty before version 5."""
     name = encode_text(topic)
     middle = packet_id.to_bytes(2, "big") if packet_id else b""
     return b"".join(

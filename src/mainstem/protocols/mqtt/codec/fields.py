@@ -66,7 +66,7 @@ class Reader:
         return self._take(self.left)
 
     def part(self, size: int) -> Reader:
-        """So many bytes, to be read for themselves."""
+        """The next `count` bytes, as a reader of their own."""
         return Reader(self._take(size))
 
     def end(self) -> None:

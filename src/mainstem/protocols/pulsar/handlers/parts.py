@@ -70,7 +70,7 @@ class PulsarParts:
     # What both listeners do
 
     def subscriptions_of(self, log: Log) -> list[Subscription]:
-        """Those of one partition, whoever has made them there."""
+        """Those of one partition, of every producer."""
         found = self.broker.topic_subscriptions.of_topic(log.topic.namespace, log.topic.name)
         return [one for one in found if one.entry.partition == log.part]
 

@@ -55,7 +55,7 @@ class Node:
         self._random = random
 
     def count(self, command: str, number: int = 1) -> None:
-        """So many frames of a command that we know."""
+        """Count frames of a known command."""
         meter = self._meters.get(command)
         if meter is None:
             meter = self._meters[command] = self._meter(command)

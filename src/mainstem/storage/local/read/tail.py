@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 POSITION_BITS = 32
 POSITION_MASK = (1 << POSITION_BITS) - 1
 ASKED_AHEAD = 8
-"""So many batches before its turn the processor is asked for the memory of a log."""
+"""The processor is asked for the memory of a log this number of batches before its turn."""
 
 
 def place_of(generation: int, position: int) -> int:

@@ -29,7 +29,7 @@ _BASE = struct.Struct(">q")
 
 
 def neighbours_end(positions: array[int], sizes: array[int], first: int, stop: int, bytes_max: int) -> int:
-    """The block after those from `first` on that are one stretch of at most so many bytes; one block is taken always."""
+    """The end of a stretch of blocks from `first` on that is limited in bytes; one block is always taken."""
     block = first
     start = at = positions[first]
     while block < stop and positions[block] == at and (block == first or at + sizes[block] - start <= bytes_max):

@@ -39,7 +39,7 @@ PARTITIONS_MAX = 10_000
 """Looked at for one sample of all consumers."""
 RETENTION = "retention.ms"
 FRESH_MS, FRESH_CONSUMERS_MAX = 2_000, 200
-"""So many consumers are looked at anew for a list that is older than this; of more, the last sample is shown."""
+"""This number of consumers is looked at anew for a list that is older than this; of more, the last sample is shown."""
 
 
 class Consumer(NamedTuple):
