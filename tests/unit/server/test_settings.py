@@ -34,7 +34,9 @@ def written(path: Path, text: str) -> str:
 def test_everything_has_a_default() -> None:
     found = resolved()
     assert {name: addresses for name, addresses in found.settings.listen.items() if addresses} == {
-        name: tuple(Address("127.0.0.1", port) for port in known.default_ports) for name, known in REGISTERED.items()
+        name: tuple(Address("127.0.0.1", port) for port in known.default_ports)
+        for name, known in REGISTERED.items()
+        if known.default_ports
     }
     assert {setting.origin for setting in found.listed} == {"default"}
     assert [setting.key for setting in found.listed] == list(known_keys())
