@@ -81,13 +81,13 @@ def test_a_second_broker_on_one_directory_is_refused(tmp_path: Path) -> None:
 def test_unknown_settings_are_refused_by_name(tmp_path: Path) -> None:
     config = tmp_path / "broker.toml"
     config.write_text("[storage]\nflussh = 'os'\n")
-    options = ("--config", str(config), "--listen", "mqtt=127.0.0.1:0", "--listen", "htp=127.0.0.1:0")
+    options = ("--config", str(config), "--listen", "sqs=127.0.0.1:0", "--listen", "htp=127.0.0.1:0")
     with running(tmp_path / "data", *options, environment={"MAINSTEM_DATADIR": "x"}) as program:
         status, out, err = program.wait_end()
     assert (status, out) == (2, "")
     for part in ("'storage.flussh'", "'storage.flush'", "'MAINSTEM_DATADIR'", "'MAINSTEM_DATA_DIR'", "'htp'", "'http'"):
         assert part in err
-    assert "'mqtt' (flag --listen) is not available in this version" in err
+    assert "unknown listener 'sqs' (flag --listen)" in err
     assert not (tmp_path / "data").exists()
 
 

@@ -13,7 +13,7 @@ TYPES: dict[str, tuple[type, ...]] = {
 }
 NOTES = {"title", "description", "default"}
 RULES = {"$ref", "type", "properties", "required", "additionalProperties", "items"}
-RULES |= {"anyOf", "enum", "minimum", "maximum"}
+RULES |= {"anyOf", "enum", "minimum", "maximum", "minItems", "maxItems", "prefixItems"}
 
 
 def mismatches(value: Any, schema: dict[str, Any], document: dict[str, Any], at: str = "$") -> list[str]:
@@ -34,9 +34,7 @@ def mismatches(value: Any, schema: dict[str, Any], document: dict[str, Any], at:
     if isinstance(value, dict):
         return _in_object(value, schema, document, at)
     if isinstance(value, list):
-        return [
-            m for n, item in enumerate(value) for m in mismatches(item, schema.get("items", {}), document, f"{at}[{n}]")
-        ]
+        return _in_list(value, schema, document, at)
     is_within = schema.get("minimum", value) <= value <= schema.get("maximum", value) if kinds != ["null"] else True
     return [] if is_within else [f"{at}: {value!r}"]
 
@@ -52,6 +50,20 @@ def _in_object(value: dict[str, Any], schema: dict[str, Any], document: dict[str
             found += mismatches(item, rest, document, f"{at}.{name}")
         elif properties:
             found.append(f"{at}: {name} is not described")
+    return found
+
+
+def _in_list(value: list[Any], schema: dict[str, Any], document: dict[str, Any], at: str) -> list[str]:
+    found = []
+    if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
+        found.append(f"{at}: {len(value)} items")
+    first = schema.get("prefixItems", [])
+    for number, item in enumerate(value):
+        described = first[number] if number < len(first) else schema.get("items", {})
+        if described is False:
+            found.append(f"{at}: item {number} is not described")
+        else:
+            found += mismatches(item, described, document, f"{at}[{number}]")
     return found
 
 

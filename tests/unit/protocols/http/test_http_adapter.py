@@ -18,7 +18,7 @@ async def test_the_index_links_to_what_is_there(client: Client) -> None:
     links = (await client.get("/"))["links"]
     operations = {"health", "ready", "metrics", "openapi", "node", "live", "alarms", "connections", "session", "users"}
     things = {"namespaces", "topics", "groups", "queues", "acquisitions", "exchanges", "bindings", "all_consumers"}
-    things |= {"redrives", "dead_letters", "schedules", "recurrences", "stages", "pipelines", "tables"}
+    things |= {"redrives", "dead_letters", "topic_rules", "schedules", "recurrences", "stages", "pipelines", "tables"}
     assert set(links) == operations | things
     for path in links.values():
         assert (await client.ask("GET", path)).status == 200

@@ -134,6 +134,11 @@ async def test_every_route_answers_as_described(client: Client) -> None:
             ("/v1/queues", {"name": "made"}),
             ("/v1/queues", {}),
         ],
+        ("PUT", "/v1/topic-rules"): [
+            ("/v1/topic-rules", {"rules": [{"filter": "a/+", "topic": "sensors"}]}),
+            ("/v1/topic-rules", {"rules": [{"filter": "#/a", "topic": "sensors"}]}),
+            ("/v1/topic-rules", {"rules": [], "namespace": "none"}),
+        ],
         ("PUT", "/v1/alarms/rules/{name}"): [
             ("/v1/alarms/rules/r", {"measure": "dead_letters", "above": 1}),
             ("/v1/alarms/rules/r", {"measure": "x", "above": 1}),

@@ -33,7 +33,7 @@ class TopicRuleHandlers:
         """What is served here."""
         unknown = (errors.UnknownNamespace,)
         return [
-            Route("GET", TOPIC_RULES, self.show_topic_rules, {OK: TopicRulesDocument}, query=NamespaceQuery,
+            Route("GET", TOPIC_RULES, self.get_topic_rules, {OK: TopicRulesDocument}, query=NamespaceQuery,
                   refusals=unknown),
             Route("PUT", TOPIC_RULES, self.set_topic_rules, {OK: TopicRulesDocument}, content=TopicRulesDocument,
                   refusals=(errors.InvalidRule, *unknown, *WRITES)),
@@ -41,7 +41,7 @@ class TopicRuleHandlers:
                   refusals=(*unknown, *WRITES)),
         ]  # fmt: skip
 
-    def show_topic_rules(self, call: Call) -> TopicRulesDocument:
+    def get_topic_rules(self, call: Call) -> TopicRulesDocument:
         """Those that hold."""
         return self._shown(call.query.namespace)
 
