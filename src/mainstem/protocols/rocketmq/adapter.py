@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.subscriptions.undecided import Undecided, UndecidedRules
+from mainstem.broker.users.door import Entrance
 from mainstem.model.endpoints import UNKNOWN, Endpoints, address_to_tell
 from mainstem.model.errors import MainstemError
 from mainstem.protocols.rocketmq.handlers.grpc.receiving import Groups
@@ -131,6 +132,7 @@ class RemotingBroker:
     ) -> None:
         self._settings = settings
         self._broker = broker
+        self._guard = guard_of(broker, BROKER_NAME, settings.anybody_from_anywhere)
         self._spawn = spawn or _Tasks().spawn
         self.membership = Membership(broker, settings)
         undecided = undecided_of(broker, self._spawn)
@@ -157,7 +159,9 @@ class RemotingBroker:
         return RemotingSession(
             wake,
             self._settings,
-            lambda session: RemotingConnection(self._broker, self._handlers, self._spawn, session, endpoints),
+            lambda session: RemotingConnection(
+                self._broker, self._handlers, self._spawn, session, endpoints, self._guard(endpoints)
+            ),
         )
 
 
@@ -173,6 +177,7 @@ class NameServer:
     ) -> None:
         self._settings = settings
         self._broker = broker
+        self._guard = guard_of(broker, NAMES_NAME, settings.anybody_from_anywhere)
         self._spawn = spawn or _Tasks().spawn
         rules = _rules.get(broker, RemotingSettings())
         self._handlers = RouteHandlers(broker, rules, functools.partial(address_of, operations)).names_handlers()
@@ -182,7 +187,9 @@ class NameServer:
         return RemotingSession(
             wake,
             self._settings,
-            lambda session: RemotingConnection(self._broker, self._handlers, self._spawn, session, endpoints),
+            lambda session: RemotingConnection(
+                self._broker, self._handlers, self._spawn, session, endpoints, self._guard(endpoints)
+            ),
         )
 
 
@@ -194,6 +201,7 @@ class GrpcBroker:
     ) -> None:
         self._settings = settings
         self._broker = broker
+        self._guard = guard_of(broker, NAME, settings.anybody_from_anywhere)
         self._operations = operations
         self._spawn = spawn or _Tasks().spawn
         self._groups = Groups(broker, settings)
@@ -217,12 +225,19 @@ class GrpcBroker:
             functools.partial(self._advertised, endpoints),
             self._spawn,
             connection,
+            self._guard(endpoints),
         )
 
     def _advertised(self, endpoints: Endpoints) -> str:
         told = address_to_tell(self._operations.advertised(), NAME, endpoints)
         assert told is not None, "asked through no listener"
         return told
+
+
+def guard_of(broker: Broker, name: str, is_wide: bool) -> Callable[[Endpoints], Callable[[], bool]]:
+    """Whether a client of a listener may go on without a login: asked for each request, so that a change holds at once."""
+    broker.door.open(name, Entrance(is_wide=is_wide))
+    return lambda endpoints: functools.partial(broker.door.may_be_anonymous, name, endpoints)
 
 
 def address_of(operations: Operations, endpoints: Endpoints) -> str | None:

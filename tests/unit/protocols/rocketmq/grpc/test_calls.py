@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mainstem.broker.administration import User
 from mainstem.broker.broker import Broker
 from mainstem.protocols.rocketmq.adapter import NAME, GrpcBroker
 from mainstem.protocols.rocketmq.codec.grpc import schema
@@ -258,6 +259,19 @@ async def test_a_half_message_is_shown_when_it_is_committed(broker: Broker) -> N
         client._read()
     command = schema.decode("TelemetryCommand", client._messages(stream)[1]).recover_orphaned_transaction_command
     assert (command.transaction_id, command.message.body) == (asked, b"asked")
+
+
+@with_broker
+async def test_who_must_log_in_is_refused(broker: Broker) -> None:
+    client = GrpcClient(broker)
+    assert (await client.send("t")).status.code == Code.OK
+    await broker.access.put(User("anonymous", is_disabled=True))
+    assert (await client.send("t")).status.code == Code.UNAUTHORIZED, "the connection that was open too"
+    found, status = await client.receive("g", "t")
+    assert (found, status.code) == ([], Code.UNAUTHORIZED)
+    stream = client.begin("Telemetry", schema.new("TelemetryCommand", settings={"client_type": 2}), ends=False)
+    assert await client.finish(stream) == []
+    assert client.trailers[stream]["grpc-status"] != "0"
 
 
 @with_broker

@@ -4,6 +4,7 @@ import json
 import re
 from typing import Any
 
+from mainstem.broker.administration import User
 from mainstem.broker.broker import Broker
 from mainstem.broker.groups.groups import JoinWish
 from tests.support.clients.remoting_client import ONE_WAY, Heard, messages
@@ -184,3 +185,13 @@ async def test_a_group_with_members_of_another_protocol_is_theirs(broker: Broker
     await broker.groups.join("g", wish)
     refused = await client.ask(15, {"consumerGroup": "g", "topic": "t", "queueId": 0, "commitOffset": 1})
     assert refused.code == NO_PERMISSION
+
+
+@with_broker
+async def test_who_must_log_in_is_refused(broker: Broker) -> None:
+    served = Served(broker)
+    client, names = served.client(), served.name_client()
+    assert (await client.publish("t", b"x")).code == SUCCESS
+    await broker.access.put(User("anonymous", is_disabled=True))
+    assert (await client.publish("t", b"x")).code == NO_PERMISSION, "the connection that was open too"
+    assert (await names.ask(206)).code == NO_PERMISSION

@@ -24,6 +24,10 @@ def _refuse(call: GrpcCall, request: object) -> object:
     raise CallRefused(Code.NOT_IMPLEMENTED, f"{call.path.rpartition('/')[2]} is not supported")
 
 
+def _refuse_stranger(call: GrpcCall, request: object) -> object:
+    raise CallRefused(Code.UNAUTHORIZED, "a login is needed, and clients of RocketMQ cannot give one yet")
+
+
 class MessagingService:
     """What calls of one connection find."""
 
@@ -36,8 +40,10 @@ class MessagingService:
         advertised: Callable[[], str],
         spawn: Spawn,
         connection: GrpcConnection,
+        may_enter: Callable[[], bool] = lambda: True,
     ) -> None:
         self._connection = connection
+        self._may_enter = may_enter
         routes = RouteCalls(broker, settings, advertised)
         self._sends = SendCalls(broker, settings, routes, transactions)
         self._receives = ReceiveCalls(broker, groups, routes)
@@ -59,13 +65,18 @@ class MessagingService:
             SERVICE + name: Unary(f"{name}Request", response, handle, spawn)
             for name, (response, handle) in unary.items()
         }
+        self._for_strangers: dict[str, Method] = {
+            SERVICE + name: Unary(f"{name}Request", response, _refuse_stranger, spawn)
+            for name, (response, _) in unary.items()
+        }
         self._methods[SERVICE + "Telemetry"] = self._telemetry
         refuse = Unary("StatusResponse", "StatusResponse", _refuse, spawn)
         self._methods |= {SERVICE + name: refuse for name in OTHERS}
 
     def find(self, path: str) -> Method | None:
-        """The method of a path."""
-        return self._methods.get(path)
+        """The method of a path; what says so to a client that has to log in. A stream ends with the status of gRPC."""
+        methods = self._methods if self._may_enter() else self._for_strangers
+        return methods.get(path)
 
     def pass_ended(self) -> None:
         """Hand what was sent to the log."""

@@ -17,6 +17,7 @@ from mainstem.protocols.rocketmq.session.remoting import RemotingSession
 
 log = logging.getLogger(__name__)
 
+LOGIN_NEEDED = "a login is needed, and clients of RocketMQ cannot give one yet"
 LOOPBACK = ipaddress.IPv4Address("127.0.0.1")
 
 
@@ -30,8 +31,10 @@ class RemotingConnection:
         spawn: Spawn,
         session: RemotingSession,
         endpoints: Endpoints,
+        may_enter: Callable[[], bool] = lambda: True,
     ) -> None:
         self.session = session
+        self._may_enter = may_enter
         self.endpoints = endpoints
         self.host = host_bytes(endpoints.host, endpoints.port)
         """Our address, as messages show where they are stored."""
@@ -48,6 +51,9 @@ class RemotingConnection:
     def handle(self, command: Command) -> None:
         """Answers, at once or later."""
         call = Call(self, command)
+        if not self._may_enter():
+            call.answer(code=ResponseCode.NO_PERMISSION, remark=LOGIN_NEEDED)
+            return
         handler = self._handlers.get(command.code)
         if handler is None:
             call.answer(
